@@ -1,0 +1,1 @@
+//! The scripted MCP server that the tests talk to.
