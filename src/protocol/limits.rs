@@ -1,0 +1,39 @@
+//! The size limits: one struct, handed in. Over one, a clear error and a live process.
+
+use crate::error::{Error, Kind};
+
+/// The documented limits. Every one is an option of the settings under `limits`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `message_bytes`: one JSON-RPC message.
+    pub message_bytes: usize,
+    /// `sse_event_bytes`: one event of a `text/event-stream`.
+    pub sse_event_bytes: usize,
+    /// `header_bytes`: the head of an HTTP answer.
+    pub header_bytes: usize,
+    /// `pages`: pages of one list.
+    pub pages: usize,
+    /// `nesting`: depth of arrays and objects in a message.
+    pub nesting: usize,
+    /// `input_rounds`: rounds of input requests in one call.
+    pub input_rounds: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 64 << 20,
+            sse_event_bytes: 64 << 20,
+            header_bytes: 64 << 10,
+            pages: 1_000,
+            nesting: 128,
+            input_rounds: 10,
+        }
+    }
+}
+
+/// The error of something over a limit: says what, the limit, and its option.
+#[must_use]
+pub fn too_large(what: &str, limit: usize, option: &str) -> Error {
+    Error::new(Kind::TooLarge, format!("{what} is over the limit of {limit} (option limits.{option})"))
+}

@@ -1,0 +1,10 @@
+//! Pure data: what goes over the wire, read tolerantly and written strictly. No I/O, no clock, no state.
+//!
+//! Belongs here: JSON-RPC envelopes, `_meta`, versions, capabilities, content, tools, tasks, input requests, limits,
+//! `x-mcp-header`. Wire names are seen nowhere else. A reader returns what it forgave as data, so that `session` can
+//! report it. This room imports only the files at the root.
+
+pub mod input;
+pub mod json;
+pub mod limits;
+pub mod task;
