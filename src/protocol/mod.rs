@@ -4,7 +4,16 @@
 //! `x-mcp-header`. Wire names are seen nowhere else. A reader returns what it forgave as data, so that `session` can
 //! report it. This room imports only the files at the root.
 
+pub mod answer;
+pub mod capability;
+pub mod content;
 pub mod input;
 pub mod json;
+pub mod jsonrpc;
 pub mod limits;
+pub mod meta;
+pub mod method;
+pub mod page;
 pub mod task;
+pub mod version;
+pub mod x_mcp_header;

@@ -1,0 +1,616 @@
+//! A request of the host's, from its start to its one end: rounds of input in between, perhaps a task.
+//!
+//! A call started to go by itself runs on a worker, step by step; between steps, while questions are open, it holds no
+//! thread. A call made to be waited for runs its steps on the caller's own thread.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::cancel::{CancelToken, Wake, Why};
+use crate::client::event::{Event, EventKind};
+use crate::client::follow::{Host, TaskHandle, Waited};
+use crate::client::handle::{Activity, Client};
+use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::options::CallOptions;
+use crate::client::settings::InputPolicy;
+use crate::clock::{Budget, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::answer::{Answer, InputRound};
+use crate::protocol::content::ResultView;
+use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
+use crate::protocol::json::{Json, quote};
+use crate::protocol::limits::too_large;
+use crate::protocol::method;
+use crate::protocol::task::Task;
+use crate::session::{Note, Request, Retry};
+use crate::tasks::FollowOptions;
+use crate::tasks::ledger::TaskAbout;
+use crate::transport::Scope;
+
+/// Rounds that carry only `requestState` come at most this often (design section 6).
+const STATE_ONLY_PAUSE: Duration = Duration::from_millis(250);
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub(crate) enum CallEnd {
+    /// With a result.
+    Result(Arc<ResultView>),
+    /// With a task, which is followed.
+    Task(Arc<TaskHandle>),
+    /// With an error.
+    Failed(Error),
+}
+
+/// One round of questions.
+struct Round {
+    state: Option<String>,
+    questions: Vec<InputRequest>,
+    inputs: Vec<Arc<Input>>,
+    answers: Vec<InputAnswer>,
+}
+
+enum Phase {
+    /// A step runs, or is about to.
+    Running,
+    /// Questions are open.
+    Asking(Round),
+    /// Over.
+    Done(CallEnd),
+}
+
+struct CallState {
+    phase: Phase,
+    /// What the next step carries.
+    retry: Retry,
+    rounds: usize,
+    /// Who runs the next step: a worker, or the thread that waits.
+    by_worker: bool,
+    /// What is left of the total; time in which questions are open does not count.
+    left: Option<Duration>,
+    /// The task that a followed call was answered with.
+    task: Option<Arc<TaskHandle>>,
+    /// The client waits for this call to end.
+    activity: Option<Activity>,
+}
+
+/// A call.
+pub(crate) struct Call {
+    id: i64,
+    client: Arc<Client>,
+    request: Request,
+    options: CallOptions,
+    token: CancelToken,
+    state: Mutex<CallState>,
+    changed: Condvar,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {} of {}", self.id, self.request.method)
+    }
+}
+
+/// What a step led to.
+enum Step {
+    Over(CallEnd),
+    Task(Box<Task>),
+    Asked(InputRound),
+}
+
+impl Call {
+    /// Starts a call that goes by itself; does not block.
+    pub(crate) fn start(client: &Arc<Client>, request: Request, options: CallOptions) -> Result<Arc<Self>> {
+        let call = Self::new(client, request, options, true)?;
+        client.fly(call.clone());
+        Ok(call)
+    }
+
+    /// Makes a call on this thread and returns when it is over, its task included, when it asks something that the
+    /// host answers by hand, or when `deadline` comes: then the call, and the task that it made, are cancelled.
+    pub(crate) fn run(
+        client: &Arc<Client>,
+        request: Request,
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> Result<Arc<Self>> {
+        let call = Self::new(client, request, options, false)?;
+        call.run_here(deadline);
+        Ok(call)
+    }
+
+    fn new(client: &Arc<Client>, mut request: Request, options: CallOptions, by_worker: bool) -> Result<Arc<Self>> {
+        let activity = client.enter()?;
+        if let Some(meta) = &options.meta {
+            if request.params.meta.is_some() {
+                return Err(Error::new(Kind::Argument, "_meta is given twice, in params and in options.meta"));
+            }
+            request.params.meta = Some(meta.clone());
+        }
+        request.progress = client.mailbox().wants(EventKind::Progress);
+        let total = options.total.unwrap_or(client.settings().timeouts.total);
+        let call = Arc::new(Self {
+            id: client.next_call_id(),
+            client: client.clone(),
+            request,
+            options,
+            token: CancelToken::new(),
+            state: Mutex::new(CallState {
+                phase: Phase::Running,
+                retry: Retry::default(),
+                rounds: 0,
+                by_worker,
+                left: total,
+                task: None,
+                activity: Some(activity),
+            }),
+            changed: Condvar::new(),
+        });
+        client.add_call(&call);
+        Ok(call)
+    }
+
+    /// The number that its events carry.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// The end, once there is one.
+    pub(crate) fn end(&self) -> Option<CallEnd> {
+        match &self.state.lock().phase {
+            Phase::Done(end) => Some(end.clone()),
+            Phase::Running | Phase::Asking(_) => None,
+        }
+    }
+
+    /// The task that the call was answered with.
+    pub(crate) fn task(&self) -> Option<Arc<TaskHandle>> {
+        self.state.lock().task.clone()
+    }
+
+    /// Cancels. True for the one caller that decided it.
+    pub(crate) fn cancel(self: &Arc<Self>, why: Why) -> bool {
+        if !self.token.cancel(why) {
+            return false;
+        }
+        // A running step ends by itself, and so does a waiting thread; a call that only waits for answers has neither.
+        let idle = matches!(self.state.lock().phase, Phase::Asking(_));
+        if idle {
+            self.finish(CallEnd::Failed(self.cancel_error(why)));
+        }
+        self.tell();
+        true
+    }
+
+    /// Ends the call with an error from outside its steps.
+    pub(crate) fn fail(self: &Arc<Self>, error: Error) {
+        self.finish(CallEnd::Failed(error));
+    }
+
+    /// Waits for the end, or for a question to the host's hand (true): `None` where the deadline came first.
+    pub(crate) fn wait(&self, deadline: Deadline) -> Option<CallWait> {
+        if let Some(queue) = self.client.serving_queue() {
+            queue.serve_until(deadline, || self.state.lock().wait_result(&self.client).is_some());
+            return self.state.lock().wait_result(&self.client);
+        }
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = state.wait_result(&self.client) {
+                return Some(result);
+            }
+            if !self.wait_changed(&mut state, deadline) {
+                return state.wait_result(&self.client);
+            }
+        }
+    }
+
+    /// The open questions.
+    pub(crate) fn questions(&self) -> Vec<InputRequest> {
+        match &self.state.lock().phase {
+            Phase::Asking(round) => round.open().cloned().collect(),
+            Phase::Running | Phase::Done(_) => Vec::new(),
+        }
+    }
+
+    /// Answers by key. False where all of them were answered before, or the call is over.
+    pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Result<bool> {
+        let mut any = false;
+        {
+            let mut state = self.state.lock();
+            let Phase::Asking(round) = &mut state.phase else { return Ok(false) };
+            if let Some(unknown) = answers.iter().find(|answer| !round.asks(&answer.key)) {
+                let key = crate::error::one_line(&quote(&unknown.key));
+                return Err(Error::new(Kind::Argument, format!("the call has not asked {key}")));
+            }
+            for answer in answers {
+                if round.answers.iter().all(|have| have.key != answer.key) {
+                    round.inputs.iter().filter(|input| input.key() == answer.key).for_each(|input| drop(input.withdraw()));
+                    round.answers.push(answer);
+                    any = true;
+                }
+            }
+        }
+        self.go_on_when_answered();
+        Ok(any)
+    }
+
+    pub(crate) fn answer_one(self: &Arc<Self>, key: &str, response: Json) -> Result<bool> {
+        self.answer(vec![InputAnswer { key: key.to_owned(), response }])
+    }
+
+    /// The host refuses a question that has no form of refusal.
+    pub(crate) fn refuse_input(self: &Arc<Self>, error: Error) {
+        self.finish(CallEnd::Failed(error));
+    }
+
+    /// One exchange on this worker, and what follows from it.
+    pub(crate) fn step(self: &Arc<Self>) {
+        match self.exchange(Deadline::Never) {
+            Step::Over(end) => self.finish(end),
+            Step::Asked(round) => self.begin_round(round),
+            Step::Task(seed) => match self.follow(*seed) {
+                Ok(task) => {
+                    self.state.lock().task = Some(task.clone());
+                    self.finish(CallEnd::Task(task));
+                }
+                Err(error) => self.finish(CallEnd::Failed(error)),
+            },
+        }
+    }
+
+    fn run_here(self: &Arc<Self>, deadline: Deadline) {
+        loop {
+            match self.exchange(deadline) {
+                Step::Over(end) => return self.finish(end),
+                Step::Asked(round) => self.begin_round(round),
+                Step::Task(seed) => {
+                    let end = match self.follow(*seed) {
+                        Ok(task) => self.run_task(task, deadline),
+                        Err(error) => Some(CallEnd::Failed(error)),
+                    };
+                    return if let Some(end) = end { self.finish(end) };
+                }
+            }
+            if !self.await_answers(deadline) {
+                return;
+            }
+        }
+    }
+
+    /// Waits, on the thread that runs the call, until the next step may run; false where the call is over or waits
+    /// for the host's hand (then a worker takes it on once it is answered).
+    fn await_answers(self: &Arc<Self>, deadline: Deadline) -> bool {
+        let ready = |state: &CallState| !matches!(state.phase, Phase::Asking(_)) || state.asks_by_hand(&self.client);
+        if let Some(queue) = self.client.serving_queue() {
+            queue.serve_until(deadline, || ready(&self.state.lock()));
+        }
+        let mut state = self.state.lock();
+        while !ready(&state) {
+            if !self.wait_changed(&mut state, deadline) {
+                break;
+            }
+        }
+        match &state.phase {
+            Phase::Running => true,
+            Phase::Done(_) => false,
+            Phase::Asking(_) if state.asks_by_hand(&self.client) => {
+                state.by_worker = true;
+                false
+            }
+            Phase::Asking(_) => {
+                drop(state);
+                self.finish(CallEnd::Failed(gave_up()));
+                false
+            }
+        }
+    }
+
+    /// Follows the task of a call that is waited for. `None` where the host has to answer it by hand: the call then
+    /// ends with its task, like one that goes by itself.
+    fn run_task(self: &Arc<Self>, task: Arc<TaskHandle>, deadline: Deadline) -> Option<CallEnd> {
+        self.state.lock().task = Some(task.clone());
+        let hook: Arc<dyn Wake> = Arc::new(CancelTask(task.clone()));
+        // A cancel of the call cancels its task; one that came before is seen here.
+        let cancelled = self.token.on_cancel(Arc::downgrade(&hook)).is_err();
+        if cancelled {
+            hook.wake();
+        }
+        match task.wait(deadline) {
+            Waited::Ended(snapshot) => Some(crate::client::chat::call_end(&snapshot)),
+            Waited::InputRequired(_) => Some(CallEnd::Task(task)),
+            Waited::TimedOut(_) => {
+                hook.wake();
+                Some(CallEnd::Failed(gave_up()))
+            }
+        }
+    }
+
+    fn exchange(self: &Arc<Self>, deadline: Deadline) -> Step {
+        let (retry, left) = {
+            let state = self.state.lock();
+            (state.retry.clone(), state.left)
+        };
+        let clock = self.client.clock().clone();
+        let begun = clock.now();
+        let total = Deadline::after(begun, left, Budget::Total).tighter(deadline);
+        let answered = self.ask(&retry, total);
+        let spent = clock.now().saturating_duration_since(begun);
+        {
+            let mut state = self.state.lock();
+            state.left = left.map(|left| left.saturating_sub(spent).max(Duration::from_millis(1)));
+        }
+        match answered {
+            Ok(Answer::Complete(result)) => Step::Over(CallEnd::Result(Arc::new(ResultView::new(result)))),
+            Ok(Answer::Task(seed)) => Step::Task(seed),
+            Ok(Answer::InputRequired(round)) => Step::Asked(round),
+            Err(error) => Step::Over(CallEnd::Failed(error)),
+        }
+    }
+
+    fn ask(self: &Arc<Self>, retry: &Retry, total: Deadline) -> Result<Answer> {
+        match self.client.wait_open(total, Some(&self.token)) {
+            Some(opened) => opened?,
+            None => {
+                return Err(match self.token.cancelled() {
+                    Some(why) => self.cancel_error(why),
+                    None => Error::new(Kind::Timeout, "the client was not ready in time").with_retry_safe(true),
+                });
+            }
+        }
+        let timeouts = self.client.settings().timeouts;
+        let scope = Scope {
+            cancel: &self.token,
+            total,
+            idle: self.options.idle.unwrap_or(timeouts.idle),
+            connect: timeouts.connect,
+        };
+        let session = self.client.session()?;
+        let mut notes = |note: Note| self.client.note(Some(self), note);
+        if self.options.all_pages {
+            let body = &self.request.params.body;
+            return session.list_all(&self.request.method, body, &scope, &mut notes).map(Answer::Complete);
+        }
+        session.ask(&self.request, retry, &scope, &mut notes)
+    }
+
+    fn follow(self: &Arc<Self>, seed: Task) -> Result<Arc<TaskHandle>> {
+        let client = &self.client;
+        let about = TaskAbout {
+            server: client.group().server(),
+            tool: self.request.params.name.clone().unwrap_or_default(),
+            tool_call_id: self.options.tool_call_id.clone(),
+            host: self.options.context.clone().map(Json::trusted),
+            arguments_digest: None,
+            keep_result: true,
+        };
+        let defaults = client.follow_options();
+        let options = FollowOptions {
+            auto_poll: self.options.auto_poll.unwrap_or(defaults.auto_poll),
+            min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
+            ..defaults
+        };
+        let host = Host::new(client, Some(self.id));
+        let entry = client.group().follow(seed, about, client.wire()?, host, options)?;
+        let task = TaskHandle::new(entry, client);
+        if self.token.cancelled() == Some(Why::Host) {
+            // The cancel came too late to stop the request; what the host meant is the work.
+            task.cancel().map(drop)?;
+        }
+        Ok(task)
+    }
+
+    fn begin_round(self: &Arc<Self>, round: InputRound) {
+        let limit = self.client.settings().limits.input_rounds;
+        let (rounds, by_worker) = {
+            let mut state = self.state.lock();
+            state.rounds += 1;
+            (state.rounds, state.by_worker)
+        };
+        if rounds > limit {
+            return self.finish(CallEnd::Failed(too_large("the number of input rounds", limit, "input_rounds")));
+        }
+        if let Some((key, of_method)) = round.unknown.first() {
+            let text = format!("the server asks {} by the unknown method {of_method}", quote(key));
+            return self.finish(CallEnd::Failed(Error::new(Kind::InputRefused, crate::error::one_line(&text))));
+        }
+        if round.requests.is_empty() {
+            self.pause(by_worker);
+            self.state.lock().retry = Retry::new(&[], round.state.as_deref());
+            return self.go_on(by_worker);
+        }
+        self.ask_host(round);
+    }
+
+    fn ask_host(self: &Arc<Self>, round: InputRound) {
+        let mut asking = Round { state: round.state, questions: round.requests, inputs: Vec::new(), answers: Vec::new() };
+        for request in &asking.questions {
+            match (self.client.policy(request.kind), request.kind) {
+                (InputPolicy::Handler, _) => asking.inputs.push(Input::new(request.clone(), Asker::Call(self.clone()))),
+                (InputPolicy::Manual, _) => {}
+                (InputPolicy::Refuse, InputKind::Elicitation) => {
+                    asking.answers.push(InputAnswer { key: request.key.clone(), response: decline() });
+                }
+                (InputPolicy::Refuse, InputKind::Sampling | InputKind::Roots) => {
+                    let text = format!("the server asks for {}, which this client does not answer", request.kind.method());
+                    return self.finish(CallEnd::Failed(Error::new(Kind::InputRefused, text)));
+                }
+            }
+        }
+        let inputs = asking.inputs.clone();
+        {
+            let mut state = self.state.lock();
+            if let Phase::Running = state.phase {
+                state.phase = Phase::Asking(asking);
+            }
+        }
+        for input in inputs {
+            let mut event = Event::new(event_kind(input.kind()));
+            event.call = Some(self.clone());
+            event.call_id = Some(self.id);
+            event.input = Some(input);
+            self.client.mailbox().post(event);
+        }
+        // A cancel that found a running step left the end to it.
+        if let Some(why) = self.token.cancelled() {
+            self.finish(CallEnd::Failed(self.cancel_error(why)));
+        }
+        self.go_on_when_answered();
+    }
+
+    fn go_on_when_answered(self: &Arc<Self>) {
+        let by_worker = {
+            let mut state = self.state.lock();
+            let Phase::Asking(round) = &state.phase else { return };
+            if round.open().next().is_some() {
+                return;
+            }
+            state.retry = Retry::new(&round.answers, round.state.as_deref());
+            state.phase = Phase::Running;
+            state.by_worker
+        };
+        self.go_on(by_worker);
+    }
+
+    fn go_on(self: &Arc<Self>, by_worker: bool) {
+        self.tell();
+        if by_worker {
+            self.client.fly(self.clone());
+        }
+    }
+
+    /// Waits out the pause between rounds that only carry state; a cancel ends it.
+    fn pause(self: &Arc<Self>, _by_worker: bool) {
+        let until = Deadline::after(self.client.clock().now(), Some(STATE_ONLY_PAUSE), Budget::Wait);
+        let mut state = self.state.lock();
+        while self.token.cancelled().is_none() && self.wait_changed(&mut state, until) {}
+    }
+
+    /// The one end. What comes later is passed over.
+    fn finish(self: &Arc<Self>, end: CallEnd) {
+        // Cancel and completion race through the token; the loser's end is not told.
+        let end = if self.token.finish() {
+            end
+        } else {
+            match (self.token.cancelled(), end) {
+                (Some(why), CallEnd::Result(_) | CallEnd::Task(_)) => CallEnd::Failed(self.cancel_error(why)),
+                (_, end) => end,
+            }
+        };
+        let (round, activity) = {
+            let mut state = self.state.lock();
+            if let Phase::Done(_) = state.phase {
+                return;
+            }
+            let before = std::mem::replace(&mut state.phase, Phase::Done(end.clone()));
+            (before, state.activity.take())
+        };
+        if let Phase::Asking(round) = round {
+            self.withdraw(&round);
+        }
+        if self.client.mailbox().wants(EventKind::CallDone) {
+            let mut event = Event::new(EventKind::CallDone);
+            event.call = Some(self.clone());
+            event.call_id = Some(self.id);
+            event.task = self.task();
+            if let CallEnd::Failed(error) = end {
+                event.error = Some(error);
+            }
+            self.client.mailbox().post(event);
+        }
+        self.client.remove_call(self.id);
+        self.tell();
+        drop(activity);
+    }
+
+    fn withdraw(self: &Arc<Self>, round: &Round) {
+        for input in round.inputs.iter().filter(|input| input.withdraw()) {
+            let mut event = Event::new(EventKind::InputWithdrawn);
+            event.call = Some(self.clone());
+            event.call_id = Some(self.id);
+            event.input = Some(input.clone());
+            self.client.mailbox().post(event);
+        }
+    }
+
+    fn tell(&self) {
+        // Under the lock, so that nobody is between looking and waiting.
+        drop(self.state.lock());
+        self.changed.notify_all();
+        self.client.kick();
+    }
+
+    fn wait_changed(&self, state: &mut parking_lot::MutexGuard<'_, CallState>, deadline: Deadline) -> bool {
+        match deadline.at() {
+            Some(at) => !self.changed.wait_until(state, at).timed_out(),
+            None => {
+                self.changed.wait(state);
+                true
+            }
+        }
+    }
+
+    fn cancel_error(&self, why: Why) -> Error {
+        match why {
+            Why::Host => Error::new(Kind::Cancelled, "the call was cancelled"),
+            Why::Closing => Error::new(Kind::Closed, "the client is closed"),
+        }
+    }
+}
+
+fn gave_up() -> Error {
+    Error::new(Kind::Timeout, "the wait ran out, and the call was cancelled")
+}
+
+/// What a wait for a call found.
+#[derive(Debug)]
+pub(crate) enum CallWait {
+    Over(CallEnd),
+    InputRequired,
+}
+
+impl CallState {
+    fn wait_result(&self, client: &Client) -> Option<CallWait> {
+        match &self.phase {
+            Phase::Done(end) => Some(CallWait::Over(end.clone())),
+            Phase::Asking(_) if self.asks_by_hand(client) => Some(CallWait::InputRequired),
+            Phase::Running | Phase::Asking(_) => None,
+        }
+    }
+
+    fn asks_by_hand(&self, client: &Client) -> bool {
+        match &self.phase {
+            Phase::Asking(round) => round.open().any(|request| client.policy(request.kind) == InputPolicy::Manual),
+            Phase::Running | Phase::Done(_) => false,
+        }
+    }
+}
+
+impl Round {
+    fn open(&self) -> impl Iterator<Item = &InputRequest> {
+        self.questions.iter().filter(|request| self.answers.iter().all(|answer| answer.key != request.key))
+    }
+
+    fn asks(&self, key: &str) -> bool {
+        self.questions.iter().any(|request| request.key == key)
+    }
+}
+
+/// A cancel of a followed call goes to its task.
+struct CancelTask(Arc<TaskHandle>);
+
+impl Wake for CancelTask {
+    fn wake(&self) {
+        if let Err(error) = self.0.cancel() {
+            crate::client::logging::log(crate::client::logging::LogLevel::Warn, || {
+                format!("cannot cancel {:?}: {error}", self.0)
+            });
+        }
+    }
+}
+
+/// True for methods whose name is taken by a function of its own.
+pub(crate) fn is_tool_call(of_method: &str) -> bool {
+    of_method == method::TOOLS_CALL
+}

@@ -1,0 +1,161 @@
+//! What the host is told: immutable events.
+
+use std::sync::Arc;
+
+use crate::client::call::Call;
+use crate::client::follow::TaskHandle;
+use crate::client::handle::State;
+use crate::client::input::Input;
+use crate::error::Error;
+use crate::protocol::json::Json;
+use crate::tasks::snapshot::Snapshot;
+
+/// The kinds of events. The numbers are part of the C ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum EventKind {
+    /// The client's state changed.
+    State = 1,
+    /// A call is over.
+    CallDone = 2,
+    /// A call makes progress.
+    Progress = 3,
+    /// The server logs.
+    LogMessage = 4,
+    /// Another notification of the server's.
+    Notification = 5,
+    /// A task exists, and the ledger knows it.
+    TaskCreated = 6,
+    /// A task's status, message or open questions changed.
+    TaskStatus = 7,
+    /// A task ended.
+    TaskDone = 8,
+    /// A task's time to live has passed.
+    TaskOverdue = 9,
+    /// A task's polls fail.
+    TaskDegraded = 10,
+    /// A task's polls answer again.
+    TaskRecovered = 11,
+    /// A question: a form or URL for the user.
+    Elicitation = 12,
+    /// A question: a completion by the host's model.
+    Sampling = 13,
+    /// A question: the host's roots.
+    Roots = 14,
+    /// A question needs no answer any more.
+    InputWithdrawn = 15,
+    /// Something failed that no call or task can report.
+    Error = 16,
+    /// A task of an earlier process, or one named by its id, is followed from now on.
+    TaskResumed = 17,
+}
+
+impl EventKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::State,
+        Self::CallDone,
+        Self::Progress,
+        Self::LogMessage,
+        Self::Notification,
+        Self::TaskCreated,
+        Self::TaskStatus,
+        Self::TaskDone,
+        Self::TaskOverdue,
+        Self::TaskDegraded,
+        Self::TaskRecovered,
+        Self::Elicitation,
+        Self::Sampling,
+        Self::Roots,
+        Self::InputWithdrawn,
+        Self::Error,
+        Self::TaskResumed,
+    ];
+
+    /// The kind of a number.
+    #[must_use]
+    pub fn of_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as i32 == number)
+    }
+}
+
+/// Where an event comes from, for coalescing: the latest of a source stands for those before it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    Call(i64),
+    Task(String),
+    Method(String),
+}
+
+/// One event, immutable.
+#[derive(Debug)]
+pub struct Event {
+    /// Its kind.
+    pub kind: EventKind,
+    /// The call that it is about.
+    pub call: Option<Arc<Call>>,
+    /// The id of that call, also where the call itself is not at hand.
+    pub call_id: Option<i64>,
+    /// The task that it is about.
+    pub task: Option<Arc<TaskHandle>>,
+    /// The task as it was then.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// The question.
+    pub input: Option<Arc<Input>>,
+    /// What went wrong.
+    pub error: Option<Error>,
+    /// The client's new state.
+    pub state: Option<State>,
+    /// The `params` of a notification.
+    pub json: Option<Json>,
+    /// The method of a notification.
+    pub method: Option<String>,
+}
+
+impl Event {
+    /// An event of this kind about nothing yet.
+    #[must_use]
+    pub fn new(kind: EventKind) -> Self {
+        Self {
+            kind,
+            call: None,
+            call_id: None,
+            task: None,
+            snapshot: None,
+            input: None,
+            error: None,
+            state: None,
+            json: None,
+            method: None,
+        }
+    }
+
+    /// The source whose latest event may stand for this one when the queue is full; `None` for what is never dropped.
+    pub(crate) fn source(&self) -> Option<Source> {
+        match self.kind {
+            EventKind::Progress => self.call_id.map(Source::Call),
+            EventKind::TaskStatus => self.snapshot.as_ref().map(|snapshot| Source::Task(snapshot.task_id().to_owned())),
+            EventKind::LogMessage => Some(Source::Method("notifications/message".into())),
+            EventKind::Notification => self.method.clone().map(Source::Method),
+            EventKind::State
+            | EventKind::CallDone
+            | EventKind::TaskCreated
+            | EventKind::TaskDone
+            | EventKind::TaskOverdue
+            | EventKind::TaskDegraded
+            | EventKind::TaskRecovered
+            | EventKind::Elicitation
+            | EventKind::Sampling
+            | EventKind::Roots
+            | EventKind::InputWithdrawn
+            | EventKind::Error
+            | EventKind::TaskResumed => None,
+        }
+    }
+}
+
+/// The host's handler of one kind of events. Dropping it is the proof that it will not be called again.
+pub trait Handler: Send + Sync {
+    /// Takes an event. Runs on the thread that serves the queue, with no lock of the library's held.
+    fn handle(&self, event: &Arc<Event>);
+}

@@ -1,0 +1,277 @@
+//! How tasks meet the client: the wire that the engine polls, the host that turns its announcements into events, and
+//! the handle that the program holds.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::cancel::CancelToken;
+use crate::client::event::{Event, EventKind};
+use crate::client::handle::{Activity, Client};
+use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::settings::{InputPolicy, Timeouts};
+use crate::clock::{Budget, Clock, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::answer::Answer;
+use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
+use crate::protocol::json::quote;
+use crate::protocol::method;
+use crate::protocol::task::Task;
+use crate::session::{Note, Request, Retry, Session};
+use crate::tasks::entry::TaskEntry;
+use crate::tasks::keys::Verdict;
+use crate::tasks::snapshot::Snapshot;
+use crate::tasks::{Announcement, TaskHost, TaskWire};
+use crate::transport::Scope;
+
+/// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
+const INVALID_PARAMS: i64 = -32602;
+
+/// The server's side of a client's tasks.
+pub(crate) struct Wire {
+    session: Arc<Session>,
+    clock: Arc<dyn Clock>,
+    timeouts: Timeouts,
+}
+
+impl Wire {
+    pub(crate) fn new(session: Arc<Session>, clock: Arc<dyn Clock>, timeouts: Timeouts) -> Self {
+        Self { session, clock, timeouts }
+    }
+
+    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<crate::protocol::json::Json> {
+        let scope = Scope {
+            cancel,
+            total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
+            idle: self.timeouts.idle,
+            connect: self.timeouts.connect,
+        };
+        let mut notes = |note: Note| {
+            if let Note::Oddity(line) = note {
+                super::logging::log(super::logging::LogLevel::Warn, || line);
+            }
+        };
+        match self.session.ask(&Request::new(of_method, params)?, &Retry::default(), &scope, &mut notes)? {
+            Answer::Complete(result) => Ok(result),
+            Answer::InputRequired(_) | Answer::Task(_) => {
+                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+            }
+        }
+    }
+}
+
+impl TaskWire for Wire {
+    fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task> {
+        let answered = self.ask(method::TASKS_GET, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel);
+        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+            _ => error,
+        })?;
+        let task = Task::read(&result)?;
+        if task.id != task_id {
+            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+        }
+        Ok(task)
+    }
+
+    fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()> {
+        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(task_id), write_responses(answers));
+        self.ask(method::TASKS_UPDATE, &params, cancel).map(drop)
+    }
+
+    fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()> {
+        self.ask(method::TASKS_CANCEL, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel).map(drop)
+    }
+
+    fn origin(&self) -> &str {
+        self.session.origin()
+    }
+}
+
+/// The program's side of one task.
+pub(crate) struct Host {
+    client: Weak<Client>,
+    call_id: Option<i64>,
+    /// The questions asked by events and not yet withdrawn.
+    inputs: Mutex<Vec<Arc<Input>>>,
+}
+
+impl Host {
+    pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>) -> Arc<Self> {
+        Arc::new(Self { client: Arc::downgrade(client), call_id, inputs: Mutex::default() })
+    }
+
+    fn ask(&self, client: &Arc<Client>, task: &Arc<TaskHandle>, mut event: Event, request: InputRequest) {
+        match client.policy(request.kind) {
+            InputPolicy::Handler => {
+                let input = Input::new(request, Asker::Task(task.clone()));
+                event.kind = event_kind(input.kind());
+                event.input = Some(input.clone());
+                self.inputs.lock().push(input);
+                client.mailbox().post(event);
+            }
+            // The question stays in the snapshot; a wait tells of it.
+            InputPolicy::Manual => {}
+            InputPolicy::Refuse => {
+                let refused = match request.kind {
+                    InputKind::Elicitation => {
+                        task.answer(&[InputAnswer { key: request.key, response: decline() }]).map(drop)
+                    }
+                    InputKind::Sampling | InputKind::Roots => task.refuse_input(),
+                };
+                if let Err(error) = refused {
+                    event.kind = EventKind::Error;
+                    event.error = Some(error);
+                    client.mailbox().post(event);
+                }
+            }
+        }
+    }
+
+    fn withdraw(&self, client: &Arc<Client>, mut event: Event, key: &str) {
+        let gone: Vec<Arc<Input>> = self.inputs.lock().extract_if(.., |input| input.key() == key).collect();
+        for input in gone {
+            if input.withdraw() {
+                event.kind = EventKind::InputWithdrawn;
+                event.input = Some(input);
+                return client.mailbox().post(event);
+            }
+        }
+    }
+}
+
+impl TaskHost for Host {
+    fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement) {
+        let Some(client) = self.client.upgrade() else { return };
+        let task = TaskHandle::new(entry.clone(), &client);
+        let mut event = Event::new(EventKind::TaskStatus);
+        event.task = Some(task.clone());
+        event.snapshot = Some(snapshot.clone());
+        event.kind = match what {
+            Announcement::Ask(request) => return self.ask(&client, &task, event, request),
+            Announcement::Withdrawn(key) => return self.withdraw(&client, event, &key),
+            Announcement::Created => {
+                event.call_id = self.call_id;
+                EventKind::TaskCreated
+            }
+            Announcement::Resumed => EventKind::TaskResumed,
+            Announcement::Status => EventKind::TaskStatus,
+            Announcement::Overdue => EventKind::TaskOverdue,
+            Announcement::Recovered => EventKind::TaskRecovered,
+            Announcement::Ended(_) => EventKind::TaskDone,
+            Announcement::Degraded(error) => {
+                event.error = Some(error);
+                EventKind::TaskDegraded
+            }
+            Announcement::Unstored(error) | Announcement::AnswerRefused(_, error) | Announcement::CancelRefused(error) => {
+                event.error = Some(error);
+                EventKind::Error
+            }
+        };
+        client.mailbox().post(event);
+        client.kick();
+    }
+}
+
+/// A task in the program's hands.
+pub(crate) struct TaskHandle {
+    entry: Arc<TaskEntry>,
+    client: Arc<Client>,
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.task_id())
+    }
+}
+
+/// How a wait for a task ended.
+#[derive(Debug)]
+pub(crate) enum Waited {
+    /// The task has ended.
+    Ended(Arc<Snapshot>),
+    /// It asks something that the host answers by hand.
+    InputRequired(Arc<Snapshot>),
+    /// The wait ran out.
+    TimedOut(Arc<Snapshot>),
+}
+
+impl TaskHandle {
+    pub(crate) fn new(entry: Arc<TaskEntry>, client: &Arc<Client>) -> Arc<Self> {
+        Arc::new(Self { entry, client: client.clone() })
+    }
+
+    pub(crate) fn task_id(&self) -> &str {
+        self.entry.id()
+    }
+
+    /// What is known now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.entry.snapshot()
+    }
+
+    /// One `tasks/get` on this thread.
+    pub(crate) fn get(&self, deadline: Deadline) -> Result<Arc<Snapshot>> {
+        let activity = self.client.enter()?;
+        activity.run(deadline, |cancel| self.entry.refresh(cancel))
+    }
+
+    /// `tasks/update` on this thread. False where every key was answered before.
+    pub(crate) fn update(&self, answers: &[InputAnswer], deadline: Deadline) -> Result<bool> {
+        let activity: Activity = self.client.enter()?;
+        let verdict = activity.run(deadline, |cancel| self.entry.update(answers, cancel))?;
+        accepted(verdict)
+    }
+
+    /// Answers that a worker carries. False where every key was answered before.
+    pub(crate) fn answer(&self, answers: &[InputAnswer]) -> Result<bool> {
+        accepted(self.entry.answer(answers)?)
+    }
+
+    /// Asks the server to stop. False where that was asked before, or the task has ended.
+    pub(crate) fn cancel(&self) -> Result<bool> {
+        self.entry.cancel()
+    }
+
+    /// Stops following; the server goes on.
+    pub(crate) fn let_go(&self) {
+        self.entry.let_go();
+    }
+
+    /// What the host refuses and what has no form of refusal: the task is cancelled, or left waiting by option.
+    pub(crate) fn refuse_input(&self) -> Result<()> {
+        if self.client.settings().tasks.cancel_refused { self.cancel().map(drop) } else { Ok(()) }
+    }
+
+    /// Waits for the end, or for a question to the host's hand.
+    pub(crate) fn wait(&self, deadline: Deadline) -> Waited {
+        let asks = |snapshot: &Snapshot| {
+            let mut open = snapshot.inputs().iter();
+            open.any(|input| self.client.policy(input.request.kind) == InputPolicy::Manual)
+        };
+        let ready = |snapshot: &Snapshot| snapshot.has_ended() || asks(snapshot);
+        if let Some(queue) = self.client.serving_queue() {
+            queue.serve_until(deadline, || ready(&self.snapshot()));
+        } else {
+            self.entry.wait_for(deadline, &ready);
+        }
+        let snapshot = self.snapshot();
+        if snapshot.has_ended() {
+            Waited::Ended(snapshot)
+        } else if asks(&snapshot) {
+            Waited::InputRequired(snapshot)
+        } else {
+            Waited::TimedOut(snapshot)
+        }
+    }
+}
+
+fn accepted(verdict: Verdict) -> Result<bool> {
+    let argument = |message: String| Err(Error::new(Kind::Argument, message));
+    match verdict {
+        Verdict::Accepted => Ok(true),
+        Verdict::AlreadyAnswered | Verdict::Ended | Verdict::Withdrawn(_) => Ok(false),
+        Verdict::UnknownKey(key) => argument(format!("the task has not asked {}", crate::error::one_line(&quote(&key)))),
+    }
+}

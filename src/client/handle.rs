@@ -1,0 +1,608 @@
+//! The client and its life: new, opening, ready or failed, closing, closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+
+use once_cell::sync::OnceCell;
+use parking_lot::{Condvar, Mutex};
+
+use crate::cancel::{CancelToken, Wake, Why};
+use crate::client::call::Call;
+use crate::client::event::{Event, EventKind, Handler};
+use crate::client::follow::{Host, TaskHandle, Wire};
+use crate::client::input::event_kind;
+use crate::client::logging::{LogLevel, log};
+use crate::client::mailbox::{Counters, Mailbox, Outlet};
+use crate::client::queue::{Queue, in_callback};
+use crate::client::runtime::Runtime;
+use crate::client::settings::{EraChoice, InputPolicy, Settings};
+use crate::clock::{Budget, Clock, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::capability::{ClientCapabilities, ServerFacts};
+use crate::protocol::input::InputKind;
+use crate::session::{Note, Session, SessionSettings};
+use crate::tasks::driver::Group;
+use crate::tasks::ledger::MemoryLedger;
+use crate::tasks::{FollowOptions, TaskWire};
+use crate::transport::http::{HttpSettings, HttpTransport};
+use crate::transport::{Scope, Transport};
+
+/// Where a client stands. The numbers are part of the C ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum State {
+    New = 0,
+    Opening = 1,
+    Ready = 2,
+    Closing = 3,
+    Closed = 4,
+    Failed = 5,
+}
+
+/// What changes over a client's life, under one lock.
+struct Life {
+    state: State,
+    facts: Option<Arc<ServerFacts>>,
+    error: Option<Error>,
+    /// What is under way: calls, round trips of the host's, the opening.
+    active: usize,
+    opening: Arc<CancelToken>,
+}
+
+/// The async calls: how many run, and which wait for their turn (`max_in_flight`).
+#[derive(Default)]
+struct Flights {
+    running: usize,
+    waiting: VecDeque<Arc<Call>>,
+}
+
+/// What exists from opening on: the handlers decide what is declared.
+struct Link {
+    session: Arc<Session>,
+    wire: Arc<dyn TaskWire>,
+    policies: [InputPolicy; 3],
+}
+
+/// A client of one server.
+pub(crate) struct Client {
+    me: Weak<Client>,
+    settings: Settings,
+    runtime: Arc<Runtime>,
+    transport: Arc<dyn Transport>,
+    mailbox: Arc<Mailbox>,
+    group: Group,
+    link: OnceCell<Link>,
+    life: Mutex<Life>,
+    changed: Condvar,
+    calls: Mutex<HashMap<i64, Arc<Call>>>,
+    trips: Mutex<Vec<Weak<CancelToken>>>,
+    flights: Mutex<Flights>,
+    next_call: AtomicI64,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client of {}", self.transport.origin())
+    }
+}
+
+impl Client {
+    /// Checks everything and touches nothing.
+    pub(crate) fn new(settings: Settings) -> Result<Arc<Self>> {
+        let runtime = Runtime::current();
+        let http = HttpSettings {
+            url: settings.url.clone(),
+            headers: settings.headers.clone(),
+            limits: settings.limits.clone(),
+            user_agent: concat!("mcpnative/", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        let transport = HttpTransport::new(http, runtime.clock.clone(), runtime.spawn.clone())?;
+        let mailbox = Mailbox::new(Outlet::Library(runtime.dispatchers.clone()), settings.queue_limit);
+        let group = runtime.engine.group(Arc::from(settings.url.as_str()), Arc::new(MemoryLedger::default()));
+        let life = Life {
+            state: State::New,
+            facts: None,
+            error: None,
+            active: 0,
+            opening: Arc::default(),
+        };
+        for warning in &settings.warnings {
+            log(LogLevel::Warn, || warning.clone());
+        }
+        Ok(Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            settings,
+            runtime,
+            transport: Arc::new(transport),
+            mailbox,
+            group,
+            link: OnceCell::new(),
+            life: Mutex::new(life),
+            changed: Condvar::new(),
+            calls: Mutex::default(),
+            trips: Mutex::default(),
+            flights: Mutex::default(),
+            next_call: AtomicI64::new(1),
+        }))
+    }
+
+    /// Registers a handler (`kind` `None`: for all kinds without one), before opening.
+    pub(crate) fn on(&self, kind: Option<EventKind>, handler: Option<Arc<dyn Handler>>) -> Result<()> {
+        self.mailbox.set_handler(kind, handler)
+    }
+
+    /// Gives the events to a manual queue, before opening.
+    pub(crate) fn set_queue(&self, queue: Arc<Queue>) -> Result<()> {
+        self.mailbox.set_outlet(Outlet::Manual(queue))
+    }
+
+    /// Starts opening; does not block. After a failure it may be tried again.
+    pub(crate) fn open(self: &Arc<Self>) -> Result<()> {
+        {
+            let mut life = self.life.lock();
+            match life.state {
+                State::New | State::Failed => {}
+                State::Opening | State::Ready => return Err(Error::new(Kind::State, "the client is open already")),
+                State::Closing | State::Closed => return Err(closed()),
+            }
+            life.state = State::Opening;
+            life.error = None;
+            life.opening = Arc::default();
+            life.active += 1;
+        }
+        self.mailbox.freeze();
+        self.link.get_or_init(|| self.make_link());
+        self.runtime.keep(self);
+        self.tell_state(State::Opening, None);
+        let client = self.clone();
+        let submitted = self.runtime.calls.submit(Box::new(move || client.run_opening()));
+        if let Err(refused) = submitted {
+            self.opened(Err(refused));
+        }
+        Ok(())
+    }
+
+    fn make_link(&self) -> Link {
+        let settings = &self.settings;
+        let policies = [InputKind::Elicitation, InputKind::Sampling, InputKind::Roots].map(|kind| {
+            settings.input[kind as usize].unwrap_or_else(|| {
+                let handled = self.mailbox.has_own(event_kind(kind));
+                if handled { InputPolicy::Handler } else { InputPolicy::Refuse }
+            })
+        });
+        let can = |kind: InputKind| policies[kind as usize] != InputPolicy::Refuse;
+        let session = SessionSettings {
+            client_info: settings.client_info.clone(),
+            capabilities: ClientCapabilities {
+                elicitation: can(InputKind::Elicitation),
+                sampling: can(InputKind::Sampling),
+                roots: can(InputKind::Roots),
+                tasks: settings.tasks.enabled,
+                extensions: settings.extensions.clone(),
+            },
+            log_level: settings.log_level.clone(),
+            limits: settings.limits.clone(),
+        };
+        let session = Arc::new(Session::new(self.transport.clone(), &session));
+        let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings.timeouts));
+        Link { session, wire, policies }
+    }
+
+    fn run_opening(self: &Arc<Self>) {
+        // Both choices ask the same question; where only `modern` is allowed, the error says so by itself.
+        match self.settings.era {
+            EraChoice::Auto | EraChoice::Modern => {}
+        }
+        let cancel = self.life.lock().opening.clone();
+        let timeouts = self.settings.timeouts;
+        let scope = Scope {
+            cancel: &cancel,
+            total: Deadline::after(self.runtime.clock.now(), timeouts.probe, Budget::Probe),
+            idle: timeouts.idle,
+            connect: timeouts.connect,
+        };
+        let found = match self.session() {
+            Ok(session) => session.discover(&scope, &mut |note: Note| self.note(None, note)),
+            Err(error) => Err(error),
+        };
+        self.opened(found);
+    }
+
+    fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
+        let told = {
+            let mut life = self.life.lock();
+            if life.state == State::Opening {
+                match found {
+                    Ok(facts) => {
+                        life.facts = Some(Arc::new(facts));
+                        life.state = State::Ready;
+                    }
+                    Err(error) => {
+                        life.error = Some(error);
+                        life.state = State::Failed;
+                    }
+                }
+                Some((life.state, life.error.clone()))
+            } else {
+                None
+            }
+        };
+        if let Some((state, error)) = told {
+            self.tell_state(state, error);
+        }
+        self.leave();
+    }
+
+    /// Begins the end; does not block. False where that was done before.
+    pub(crate) fn close(self: &Arc<Self>) -> bool {
+        let opening = {
+            let mut life = self.life.lock();
+            match life.state {
+                State::Closing | State::Closed => return false,
+                State::New | State::Opening | State::Ready | State::Failed => {}
+            }
+            life.state = State::Closing;
+            life.active += 1;
+            life.opening.clone()
+        };
+        self.mailbox.freeze();
+        self.tell_state(State::Closing, None);
+        opening.cancel(Why::Closing);
+        let trips: Vec<_> = self.trips.lock().iter().filter_map(Weak::upgrade).collect();
+        trips.iter().for_each(|trip| drop(trip.cancel(Why::Closing)));
+        let calls: Vec<Arc<Call>> = self.calls.lock().values().cloned().collect();
+        calls.iter().for_each(|call| drop(call.cancel(Why::Closing)));
+        self.group.close();
+        // Cuts what began meanwhile, too.
+        self.transport.close();
+        self.leave();
+        true
+    }
+
+    /// Waits for the end: the last callback and the last destructor have run. False where the deadline came first.
+    pub(crate) fn wait_closed(&self, deadline: Deadline) -> bool {
+        match self.serving_queue() {
+            Some(queue) => queue.serve_until(deadline, || self.mailbox.has_ended()),
+            None => self.mailbox.wait_ended(deadline),
+        }
+    }
+
+    /// Waits until the client is ready.
+    ///
+    /// # Errors
+    /// What the opening ended with; [`Kind::State`] where it was never opened; `None` where the deadline came first.
+    pub(crate) fn wait_open(&self, deadline: Deadline, cancel: Option<&CancelToken>) -> Option<Result<()>> {
+        if let Some(queue) = self.serving_queue().filter(|_| cancel.is_none()) {
+            queue.serve_until(deadline, || self.open_result().is_some());
+            return self.open_result();
+        }
+        let gate: Arc<dyn Wake> = Arc::new(Gate(self.me.clone()));
+        if let Some(cancel) = cancel
+            && cancel.on_cancel(Arc::downgrade(&gate)).is_err()
+        {
+            return None;
+        }
+        let mut life = self.life.lock();
+        loop {
+            if let Some(result) = life.open_result() {
+                return Some(result);
+            }
+            if cancel.is_some_and(|cancel| cancel.cancelled().is_some()) {
+                return None;
+            }
+            let timed_out = match deadline.at() {
+                Some(at) => self.changed.wait_until(&mut life, at).timed_out(),
+                None => {
+                    self.changed.wait(&mut life);
+                    false
+                }
+            };
+            if timed_out {
+                return life.open_result();
+            }
+        }
+    }
+
+    fn open_result(&self) -> Option<Result<()>> {
+        self.life.lock().open_result()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.life.lock().state
+    }
+
+    /// What the server said of itself.
+    pub(crate) fn facts(&self) -> Result<Arc<ServerFacts>> {
+        let facts = self.life.lock().facts.clone();
+        facts.ok_or_else(|| Error::new(Kind::State, "the client is not ready yet"))
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.runtime.clock
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The session and what hangs on it; there from opening on.
+    pub(crate) fn session(&self) -> Result<&Arc<Session>> {
+        Ok(&self.link()?.session)
+    }
+
+    fn link(&self) -> Result<&Link> {
+        self.link.get().ok_or_else(|| Error::new(Kind::State, "the client is not open"))
+    }
+
+    /// Who answers questions of this kind.
+    pub(crate) fn policy(&self, kind: InputKind) -> InputPolicy {
+        self.link.get().map_or(InputPolicy::Refuse, |link| link.policies[kind as usize])
+    }
+
+    /// Takes up a task by its id: the one that is followed, or a new one.
+    pub(crate) fn task(self: &Arc<Self>, task_id: &str) -> Result<Arc<TaskHandle>> {
+        if task_id.is_empty() {
+            return Err(Error::new(Kind::Argument, "the task id is empty"));
+        }
+        if let Some(entry) = self.group.find(task_id) {
+            return Ok(TaskHandle::new(entry, self));
+        }
+        let _activity = self.enter()?;
+        let wire = self.link()?.wire.clone();
+        let entry = self.group.adopt(task_id, wire, Host::new(self, None), self.follow_options())?;
+        Ok(TaskHandle::new(entry, self))
+    }
+
+    /// The wire of this client's tasks.
+    pub(crate) fn wire(&self) -> Result<Arc<dyn TaskWire>> {
+        Ok(self.link()?.wire.clone())
+    }
+
+    pub(crate) fn follow_options(&self) -> FollowOptions {
+        let tasks = &self.settings.tasks;
+        FollowOptions {
+            auto_poll: tasks.auto_poll,
+            min_poll: tasks.min_poll,
+            stop_at_ttl: tasks.stop_at_ttl,
+            follow_cancel: tasks.follow_cancel,
+        }
+    }
+
+    /// Sends a notification, on this thread.
+    pub(crate) fn notify(self: &Arc<Self>, of_method: &str, params: &str) -> Result<()> {
+        let activity = self.enter()?;
+        let session = self.session()?;
+        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.total, Budget::Total);
+        activity.run(deadline, |cancel| {
+            let scope = self.scope(cancel, deadline);
+            session.notify(of_method, params, &scope)
+        })
+    }
+
+    /// The limits of a round trip of this client's.
+    pub(crate) fn scope<'a>(&self, cancel: &'a CancelToken, deadline: Deadline) -> Scope<'a> {
+        let timeouts = self.settings.timeouts;
+        let total = Deadline::after(self.clock().now(), timeouts.total, Budget::Total);
+        Scope { cancel, total: total.tighter(deadline), idle: timeouts.idle, connect: timeouts.connect }
+    }
+
+    /// Looks at everything that is due or degraded now (the network came back, the machine woke).
+    pub(crate) fn poke(&self) {
+        self.group.poke();
+    }
+
+    pub(crate) fn counters(&self) -> (Counters, usize) {
+        (self.mailbox.counters(), self.calls.lock().len())
+    }
+
+    /// The manual queue, where this thread is the one that serves it and is not inside a callback.
+    pub(crate) fn serving_queue(&self) -> Option<Arc<Queue>> {
+        self.mailbox.queue().filter(|queue| !in_callback() && queue.is_served_here())
+    }
+
+    /// Something happened that a wait may be waiting for.
+    pub(crate) fn kick(&self) {
+        if let Some(queue) = self.mailbox.queue() {
+            queue.kick();
+        }
+    }
+
+    pub(crate) fn next_call_id(&self) -> i64 {
+        self.next_call.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Turns a note of the server's into an event or a log line.
+    pub(crate) fn note(&self, call: Option<&Arc<Call>>, note: Note) {
+        let mut event = Event::new(EventKind::Notification);
+        event.call_id = call.map(|call| call.id());
+        match note {
+            Note::Progress(params) => {
+                event.kind = EventKind::Progress;
+                event.json = Some(params);
+            }
+            Note::Log(params) => {
+                event.kind = EventKind::LogMessage;
+                event.json = Some(params);
+            }
+            Note::Other { method, params } => {
+                event.method = Some(method);
+                event.json = Some(params);
+            }
+            Note::Oddity(line) => return log(LogLevel::Warn, || line),
+        }
+        event.call = call.cloned();
+        self.mailbox.post(event);
+    }
+
+    /// Counts something as under way; the client ends only when it is over.
+    ///
+    /// # Errors
+    /// [`Kind::State`] before opening, [`Kind::Closed`] after closing.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Activity> {
+        let mut life = self.life.lock();
+        match life.state {
+            State::New => return Err(Error::new(Kind::State, "the client is not open")),
+            State::Closing | State::Closed => return Err(closed()),
+            State::Failed => return Err(life.error.clone().unwrap_or_else(closed)),
+            State::Opening | State::Ready => {}
+        }
+        life.active += 1;
+        Ok(Activity { client: self.clone() })
+    }
+
+    fn leave(self: &Arc<Self>) {
+        let over = {
+            let mut life = self.life.lock();
+            life.active -= 1;
+            let over = life.active == 0 && life.state == State::Closing;
+            if over {
+                life.state = State::Closed;
+            }
+            over
+        };
+        self.changed.notify_all();
+        if over {
+            self.tell_state(State::Closed, None);
+            self.mailbox.finish();
+            self.runtime.let_go(self);
+        }
+    }
+
+    fn tell_state(&self, state: State, error: Option<Error>) {
+        let mut event = Event::new(EventKind::State);
+        event.state = Some(state);
+        event.error = error;
+        self.mailbox.post(event);
+        self.changed.notify_all();
+        self.kick();
+        log(LogLevel::Info, || format!("{self:?} is {state:?}"));
+    }
+
+    /// Registers a call that has begun.
+    pub(crate) fn add_call(&self, call: &Arc<Call>) {
+        self.calls.lock().insert(call.id(), call.clone());
+        // A close that came in between has not seen this call.
+        if matches!(self.state(), State::Closing | State::Closed) {
+            call.cancel(Why::Closing);
+        }
+    }
+
+    /// Forgets a call that is over.
+    pub(crate) fn remove_call(&self, id: i64) {
+        let gone = self.calls.lock().remove(&id);
+        drop(gone);
+    }
+
+    /// Runs a step of an async call on a worker, now or when its turn comes.
+    pub(crate) fn fly(&self, call: Arc<Call>) {
+        {
+            let mut flights = self.flights.lock();
+            if flights.running >= self.settings.max_in_flight {
+                flights.waiting.push_back(call);
+                return;
+            }
+            flights.running += 1;
+        }
+        self.take_off(call);
+    }
+
+    fn take_off(&self, call: Arc<Call>) {
+        let Some(client) = self.me.upgrade() else { return };
+        let flying = call.clone();
+        let submitted = self.runtime.calls.submit(Box::new(move || {
+            flying.step();
+            drop(flying);
+            client.land();
+        }));
+        if let Err(refused) = submitted {
+            call.fail(refused);
+            self.flights.lock().running -= 1;
+        }
+    }
+
+    /// A worker is free: the next one in line flies.
+    fn land(&self) {
+        let next = {
+            let mut flights = self.flights.lock();
+            let next = flights.waiting.pop_front();
+            if next.is_none() {
+                flights.running -= 1;
+            }
+            next
+        };
+        if let Some(call) = next {
+            self.take_off(call);
+        }
+    }
+}
+
+impl Life {
+    fn open_result(&self) -> Option<Result<()>> {
+        match self.state {
+            State::New => Some(Err(Error::new(Kind::State, "the client is not open"))),
+            State::Opening => None,
+            State::Ready => Some(Ok(())),
+            State::Closing | State::Closed => Some(Err(closed())),
+            State::Failed => Some(Err(self.error.clone().unwrap_or_else(closed))),
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Kind::Closed, "the client is closed")
+}
+
+/// Wakes those who wait for the opening when their call is cancelled.
+struct Gate(Weak<Client>);
+
+impl Wake for Gate {
+    fn wake(&self) {
+        if let Some(client) = self.0.upgrade() {
+            // Under the lock, so that nobody is between looking and waiting.
+            drop(client.life.lock());
+            client.changed.notify_all();
+        }
+    }
+}
+
+/// Something under way; see [`Client::enter`].
+pub(crate) struct Activity {
+    client: Arc<Client>,
+}
+
+impl Activity {
+    /// A round trip of the host's on this thread: once the client is ready, until the deadline, ended by a close.
+    pub(crate) fn run<T>(&self, deadline: Deadline, trip: impl FnOnce(&CancelToken) -> Result<T>) -> Result<T> {
+        let cancel = Arc::new(CancelToken::new());
+        {
+            let mut trips = self.client.trips.lock();
+            trips.retain(|trip| trip.strong_count() > 0);
+            trips.push(Arc::downgrade(&cancel));
+        }
+        match self.client.wait_open(deadline, Some(&cancel)) {
+            Some(Ok(())) => trip(&cancel),
+            Some(Err(error)) => Err(error),
+            None => Err(Error::new(Kind::Timeout, "the client was not ready in time")),
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        self.client.leave();
+    }
+}

@@ -1,0 +1,142 @@
+//! The host's log hook: one for the process. Lines go through a queue of their own, so that no library code waits for
+//! the host, and no line is delivered on the stack of an API call.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::client::queue::{Queue, as_callback};
+use crate::client::runtime::Runtime;
+use crate::clock::Deadline;
+use crate::error::one_line;
+
+/// How loud a line is. The numbers are part of the C ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum LogLevel {
+    /// A fault of the library, or of its use.
+    Error = 1,
+    /// Something that a server did wrong and the library passed over.
+    Warn = 2,
+    /// The large steps.
+    Info = 3,
+    /// The small steps.
+    Debug = 4,
+}
+
+/// Takes the host's lines. Dropping it is the proof that it will not be called again.
+pub trait LogSink: Send + Sync {
+    /// One line: no line feed, no secret.
+    fn line(&self, level: LogLevel, text: &str);
+}
+
+/// Lines that wait for delivery; beyond this the oldest are dropped, and a line tells how many.
+const MOST_LINES: usize = 1024;
+
+struct Hook {
+    sink: Arc<dyn LogSink>,
+    queue: Option<Arc<Queue>>,
+}
+
+#[derive(Default)]
+struct State {
+    hook: Option<Arc<Hook>>,
+    lines: VecDeque<(LogLevel, String)>,
+    scheduled: bool,
+}
+
+static LEVEL: AtomicI32 = AtomicI32::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static STATE: Mutex<State> = Mutex::new(State { hook: None, lines: VecDeque::new(), scheduled: false });
+static IDLE: Condvar = Condvar::new();
+
+/// Sets the hook (`None` removes it). Lines above `level` are not made. With a queue, lines are delivered there.
+pub fn set_log(level: LogLevel, sink: Option<Arc<dyn LogSink>>, queue: Option<Arc<Queue>>) {
+    LEVEL.store(if sink.is_some() { level as i32 } else { 0 }, Ordering::Relaxed);
+    let before = {
+        let mut state = STATE.lock();
+        state.lines.clear();
+        std::mem::replace(&mut state.hook, sink.map(|sink| Arc::new(Hook { sink, queue })))
+    };
+    // The old sink's destructor is the host's code: outside the lock.
+    drop(before);
+}
+
+/// A fault.
+pub(crate) fn error(text: &str) {
+    log(LogLevel::Error, || text.to_owned());
+}
+
+/// A line, made only where somebody wants it.
+pub(crate) fn log(level: LogLevel, text: impl FnOnce() -> String) {
+    if LEVEL.load(Ordering::Relaxed) < level as i32 {
+        return;
+    }
+    let line = one_line(&text());
+    let schedule = {
+        let mut state = STATE.lock();
+        if state.hook.is_none() {
+            return;
+        }
+        if state.lines.len() >= MOST_LINES {
+            state.lines.pop_front();
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+        state.lines.push_back((level, line));
+        let hook = state.hook.clone();
+        (!std::mem::replace(&mut state.scheduled, true)).then_some(hook).flatten()
+    };
+    let Some(hook) = schedule else { return };
+    let delivered_elsewhere = match &hook.queue {
+        Some(queue) => queue.make_log_ready(),
+        None => Runtime::current().dispatchers.submit(Box::new(deliver)).is_ok(),
+    };
+    if !delivered_elsewhere {
+        STATE.lock().scheduled = false;
+    }
+}
+
+/// Delivers what waits, on this thread.
+pub(crate) fn deliver() {
+    loop {
+        let (hook, level, line) = {
+            let mut state = STATE.lock();
+            match (state.hook.clone(), state.lines.pop_front()) {
+                (Some(hook), Some((level, line))) => (hook, level, line),
+                _ => {
+                    state.scheduled = false;
+                    drop(state);
+                    IDLE.notify_all();
+                    return;
+                }
+            }
+        };
+        as_callback(|| {
+            let dropped = DROPPED.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                hook.sink.line(LogLevel::Warn, &format!("{dropped} log lines were dropped"));
+            }
+            hook.sink.line(level, &line);
+            drop(hook);
+        });
+    }
+}
+
+/// Waits until the lines that wait are delivered by the library's own threads, or the deadline comes.
+pub(crate) fn flush(deadline: Deadline) {
+    let mut state = STATE.lock();
+    while state.scheduled && state.hook.as_ref().is_some_and(|hook| hook.queue.is_none()) {
+        let timed_out = match deadline.at() {
+            Some(at) => IDLE.wait_until(&mut state, at).timed_out(),
+            None => {
+                IDLE.wait(&mut state);
+                false
+            }
+        };
+        if timed_out {
+            return;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The library's threads: this file alone starts any. Few, named, with all signals blocked, the default floating-point
+//! control word, and panics caught. One runtime for the process, made on first use, ended by [`shutdown`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::client::handle::Client;
+use crate::client::pool::Pool;
+use crate::clock::{Clock, Deadline, SystemClock};
+use crate::error::{Error, Kind, Result};
+use crate::os;
+use crate::spawn::{Job, Spawn};
+use crate::tasks::driver::Engine;
+
+/// Calls in flight on workers, all clients together. Each client has its own, lower limit (`max_in_flight`).
+const MOST_CALL_WORKERS: usize = 1024;
+/// Threads that deliver events of clients whose queue the library serves.
+const MOST_DISPATCHERS: usize = 8;
+
+/// The threads of one runtime.
+pub(crate) struct Threads {
+    state: Mutex<ThreadsState>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct ThreadsState {
+    handles: Vec<JoinHandle<()>>,
+    alive: usize,
+    closed: bool,
+}
+
+impl Threads {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), ended: Condvar::new() })
+    }
+
+    /// Waits until every thread has ended, then joins them. False where the deadline came first.
+    fn join(&self, deadline: Deadline) -> bool {
+        let handles = {
+            let mut state = self.state.lock();
+            while state.alive > 0 {
+                let timed_out = match deadline.at() {
+                    Some(at) => self.ended.wait_until(&mut state, at).timed_out(),
+                    None => {
+                        self.ended.wait(&mut state);
+                        false
+                    }
+                };
+                if timed_out && state.alive > 0 {
+                    return false;
+                }
+            }
+            state.closed = true;
+            std::mem::take(&mut state.handles)
+        };
+        for handle in handles {
+            // The thread's work is over; a panic in it was caught and reported there.
+            handle.join().unwrap_or_default();
+        }
+        true
+    }
+}
+
+/// The share of [`Threads`] that a spawner holds.
+struct Spawner(Arc<Threads>);
+
+impl Spawn for Spawner {
+    fn spawn(&self, name: &'static str, job: Job) -> Result<()> {
+        let threads = self.0.clone();
+        let mut state = self.0.state.lock();
+        if state.closed {
+            return Err(Error::new(Kind::Closed, "the library is shut down"));
+        }
+        state.handles.retain(|handle| !handle.is_finished());
+        // The new thread inherits the mask of this one, so there is no moment in which it could take a signal.
+        let masked = os::block_signals();
+        #[allow(clippy::disallowed_methods, reason = "the one place that starts threads")]
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // A thread inherits the floating-point traps of the one that starts it: the default word, to the end.
+            let word = os::FpGuard::enter();
+            let outcome = catch_unwind(AssertUnwindSafe(job));
+            if outcome.is_err() {
+                crate::client::logging::error(&format!("a panic in thread {name} was caught"));
+            }
+            drop(word);
+            threads.state.lock().alive -= 1;
+            threads.ended.notify_all();
+        });
+        drop(masked);
+        match started {
+            Ok(handle) => {
+                state.handles.push(handle);
+                state.alive += 1;
+                Ok(())
+            }
+            Err(refused) => Err(Error::new(Kind::Memory, format!("the system refuses a thread: {refused}"))),
+        }
+    }
+}
+
+/// What all clients of the process share.
+pub(crate) struct Runtime {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) spawn: Arc<dyn Spawn>,
+    pub(crate) calls: Arc<Pool>,
+    pub(crate) dispatchers: Arc<Pool>,
+    pub(crate) engine: Arc<Engine>,
+    threads: Arc<Threads>,
+    clients: Mutex<Vec<Arc<Client>>>,
+}
+
+static CURRENT: Mutex<Option<Arc<Runtime>>> = Mutex::new(None);
+
+impl Runtime {
+    fn new() -> Arc<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let threads = Threads::new();
+        let spawn: Arc<dyn Spawn> = Arc::new(Spawner(threads.clone()));
+        Arc::new(Self {
+            calls: Pool::new("mcp-call", MOST_CALL_WORKERS, spawn.clone()),
+            dispatchers: Pool::new("mcp-dispatch", MOST_DISPATCHERS, spawn.clone()),
+            engine: Engine::new(clock.clone(), spawn.clone()),
+            clock,
+            spawn,
+            threads,
+            clients: Mutex::default(),
+        })
+    }
+
+    /// The runtime of the process, made on first use.
+    pub(crate) fn current() -> Arc<Self> {
+        os::pin_library();
+        CURRENT.lock().get_or_insert_with(Self::new).clone()
+    }
+
+    /// Keeps a client that is open alive until it has closed.
+    pub(crate) fn keep(&self, client: &Arc<Client>) {
+        self.clients.lock().push(client.clone());
+    }
+
+    /// Lets go of a client that has closed.
+    pub(crate) fn let_go(&self, client: &Client) {
+        let gone: Vec<Arc<Client>> =
+            self.clients.lock().extract_if(.., |one| std::ptr::eq(Arc::as_ptr(one), client)).collect();
+        // Dropped here, outside the lock.
+        drop(gone);
+    }
+}
+
+/// Closes every client and ends every thread of the library. False where the deadline came first: the rest goes on
+/// ending by itself. A later use of the library starts anew.
+pub fn shutdown(wait_ms: i64) -> bool {
+    let Some(runtime) = CURRENT.lock().take() else { return true };
+    let deadline = crate::client::wait::wait_from_ms(runtime.clock.as_ref(), wait_ms);
+    let clients: Vec<Arc<Client>> = runtime.clients.lock().clone();
+    for client in &clients {
+        client.close();
+    }
+    let closed = clients.iter().all(|client| client.wait_closed(deadline));
+    crate::client::logging::flush(deadline);
+    runtime.engine.shutdown();
+    runtime.calls.close();
+    runtime.dispatchers.close();
+    runtime.threads.join(deadline) && closed
+}

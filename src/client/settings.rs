@@ -1,0 +1,412 @@
+//! The document of a connection: one JSON object, checked in full before anything is touched. Strict: an unknown key
+//! or a wrong type is an error that names it. The part under `server` is an `mcpServers` entry as other MCP hosts
+//! write it; there, unknown keys only warn.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Kind, Result};
+use crate::protocol::limits::Limits;
+
+/// Who answers questions of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputPolicy {
+    /// The handler registered for their events.
+    Handler,
+    /// The host, by hand: a wait returns *input required*.
+    Manual,
+    /// Nobody.
+    Refuse,
+}
+
+/// Which eras to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EraChoice {
+    Auto,
+    Modern,
+}
+
+/// The time limits; `None` is no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub connect: Option<Duration>,
+    pub probe: Option<Duration>,
+    pub idle: Option<Duration>,
+    pub total: Option<Duration>,
+}
+
+/// How tasks are followed.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskSettings {
+    pub enabled: bool,
+    pub auto_poll: bool,
+    pub min_poll: Duration,
+    pub stop_at_ttl: bool,
+    pub follow_cancel: bool,
+    /// What becomes of a task that asks what the host refuses and that has no form of refusal.
+    pub cancel_refused: bool,
+}
+
+/// The settings of a connection.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) client_info: String,
+    pub(crate) era: EraChoice,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) limits: Limits,
+    pub(crate) tasks: TaskSettings,
+    /// Elicitation, sampling, roots; `None`: the handler where one is registered, else nobody.
+    pub(crate) input: [Option<InputPolicy>; 3],
+    pub(crate) extensions: Vec<(String, String)>,
+    pub(crate) max_in_flight: usize,
+    pub(crate) queue_limit: usize,
+    pub(crate) log_level: Option<String>,
+    /// Keys of the `server` entry that the library does not know.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// [`Kind::Argument`] naming the key that is missing, unknown, of the wrong type or out of range;
+    /// [`Kind::Unsupported`] for what this version cannot do yet.
+    pub fn read(text: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|fault| Error::new(Kind::Argument, format!("settings are not valid JSON: {fault}")))?;
+        let mut doc = Doc::of(value, "settings")?;
+        let mut warnings = Vec::new();
+        let (url, headers) = read_target(&mut doc, &mut warnings)?;
+        let settings = Self {
+            url,
+            headers,
+            client_info: read_client(&mut doc)?,
+            era: read_era(&mut doc)?,
+            timeouts: read_timeouts(&mut doc)?,
+            limits: read_limits(&mut doc)?,
+            tasks: read_tasks(&mut doc)?,
+            input: read_input(&mut doc)?,
+            extensions: read_extensions(&mut doc)?,
+            max_in_flight: doc.count("max_in_flight", 1, 65_536)?.unwrap_or(256),
+            queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
+            log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
+            warnings,
+        };
+        doc.finish()?;
+        Ok(settings)
+    }
+}
+
+/// RFC 5424 levels, as the protocol names them (`server/utilities/logging`).
+const LOG_LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+type Target = (String, Vec<(String, String)>);
+
+fn read_target(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Target> {
+    let Some(entry) = doc.take("server") else {
+        let url = doc.text("url")?;
+        let url = url.ok_or_else(|| Error::new(Kind::Argument, "settings.url is missing"))?;
+        return Ok((url, read_headers(doc)?));
+    };
+    let mut entry = Doc::of(entry, "settings.server")?;
+    for both in ["url", "headers"] {
+        if doc.take(both).is_some() {
+            return Err(Error::new(Kind::Argument, format!("settings.{both} and settings.server exclude each other")));
+        }
+    }
+    if entry.take("command").is_some() {
+        return Err(Error::new(Kind::Unsupported, "settings.server.command: local servers (stdio) are not supported yet"));
+    }
+    match entry.text("type")?.as_deref() {
+        None | Some("http" | "streamable-http" | "streamableHttp") => {}
+        Some(other) => {
+            let message = format!("settings.server.type: expected http but found {}", crate::error::one_line(other));
+            return Err(Error::new(Kind::Unsupported, message));
+        }
+    }
+    let url = entry.text("url")?.ok_or_else(|| Error::new(Kind::Argument, "settings.server.url is missing"))?;
+    let headers = read_headers(&mut entry)?;
+    warnings.extend(entry.members.keys().map(|key| format!("settings.server.{key} is not known and was passed over")));
+    Ok((url, headers))
+}
+
+fn read_headers(doc: &mut Doc) -> Result<Vec<(String, String)>> {
+    let Some(mut headers) = doc.object("headers")? else { return Ok(Vec::new()) };
+    let names: Vec<String> = headers.members.keys().cloned().collect();
+    names
+        .into_iter()
+        .map(|name| {
+            let value = headers.text(&name)?.unwrap_or_default();
+            Ok((name, value))
+        })
+        .collect()
+}
+
+fn read_client(doc: &mut Doc) -> Result<String> {
+    let mut info = Map::new();
+    info.insert("name".into(), "mcpnative".into());
+    info.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    if let Some(mut client) = doc.object("client")? {
+        for key in ["name", "version", "title"] {
+            if let Some(text) = client.text(key)? {
+                info.insert(key.into(), text.into());
+            }
+        }
+        client.finish()?;
+    }
+    Ok(Value::Object(info).to_string())
+}
+
+fn read_era(doc: &mut Doc) -> Result<EraChoice> {
+    match doc.word("era", &["auto", "modern", "legacy"])? {
+        None | Some("auto") => Ok(EraChoice::Auto),
+        Some("modern") => Ok(EraChoice::Modern),
+        Some(_) => Err(Error::new(Kind::Unsupported, "settings.era: the legacy era is not supported yet")),
+    }
+}
+
+fn read_timeouts(doc: &mut Doc) -> Result<Timeouts> {
+    let mut part = doc.object("timeouts")?.unwrap_or_else(|| Doc::empty("settings.timeouts"));
+    let timeouts = Timeouts {
+        connect: part.limit("connect_ms", 15_000)?,
+        probe: part.limit("probe_ms", 10_000)?,
+        idle: part.limit("idle_ms", 60_000)?,
+        total: part.limit("total_ms", 300_000)?,
+    };
+    part.finish()?;
+    Ok(timeouts)
+}
+
+fn read_limits(doc: &mut Doc) -> Result<Limits> {
+    let mut limits = Limits::default();
+    if let Some(mut part) = doc.object("limits")? {
+        const MOST: u64 = 1 << 40;
+        for (key, slot, least) in [
+            ("message_bytes", &mut limits.message_bytes, 1024),
+            ("sse_event_bytes", &mut limits.sse_event_bytes, 1024),
+            ("header_bytes", &mut limits.header_bytes, 1024),
+            ("pages", &mut limits.pages, 1),
+            ("nesting", &mut limits.nesting, 8),
+            ("input_rounds", &mut limits.input_rounds, 0),
+        ] {
+            if let Some(value) = part.count(key, least, MOST)? {
+                *slot = value;
+            }
+        }
+        part.finish()?;
+    }
+    Ok(limits)
+}
+
+fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
+    let mut part = doc.object("tasks")?.unwrap_or_else(|| Doc::empty("settings.tasks"));
+    let tasks = TaskSettings {
+        enabled: part.flag("enabled")?.unwrap_or(true),
+        auto_poll: part.flag("auto_poll")?.unwrap_or(true),
+        min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
+        stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
+        follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
+        cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
+    };
+    part.finish()?;
+    Ok(tasks)
+}
+
+fn read_input(doc: &mut Doc) -> Result<[Option<InputPolicy>; 3]> {
+    let mut part = doc.object("input")?.unwrap_or_else(|| Doc::empty("settings.input"));
+    let mut out = [None; 3];
+    for (slot, key) in out.iter_mut().zip(["elicitation", "sampling", "roots"]) {
+        *slot = part.word(key, &["handler", "manual", "refuse"])?.map(|word| match word {
+            "handler" => InputPolicy::Handler,
+            "manual" => InputPolicy::Manual,
+            _ => InputPolicy::Refuse,
+        });
+    }
+    part.finish()?;
+    Ok(out)
+}
+
+fn read_extensions(doc: &mut Doc) -> Result<Vec<(String, String)>> {
+    let Some(part) = doc.object("extensions")? else { return Ok(Vec::new()) };
+    part.members
+        .into_iter()
+        .map(|(name, settings)| {
+            if name == crate::protocol::task::EXTENSION {
+                let message = format!("settings.extensions.{name}: use settings.tasks.enabled");
+                return Err(Error::new(Kind::Argument, message));
+            }
+            // `basic/versioning`, "Extension Negotiation": a mandatory prefix.
+            if !name.contains('/') {
+                let message = format!("settings.extensions.{name}: expected a name with a prefix, as in com.example/name");
+                return Err(Error::new(Kind::Argument, message));
+            }
+            if !settings.is_object() {
+                return Err(Error::new(Kind::Argument, format!("settings.extensions.{name}: expected an object")));
+            }
+            Ok((name, settings.to_string()))
+        })
+        .collect()
+}
+
+/// A JSON object that is read key by key, strictly.
+pub(crate) struct Doc {
+    path: String,
+    pub(crate) members: Map<String, Value>,
+}
+
+impl Doc {
+    pub(crate) fn of(value: Value, path: &str) -> Result<Self> {
+        match value {
+            Value::Object(members) => Ok(Self { path: path.to_owned(), members }),
+            other => Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {}", type_name(&other)))),
+        }
+    }
+
+    pub(crate) fn empty(path: &str) -> Self {
+        Self { path: path.to_owned(), members: Map::new() }
+    }
+
+    /// A member; null counts as absent.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
+        self.members.shift_remove(key).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn object(&mut self, key: &str) -> Result<Option<Self>> {
+        let path = format!("{}.{key}", self.path);
+        self.take(key).map(|value| Self::of(value, &path)).transpose()
+    }
+
+    pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong(key, "a string", &other)),
+        }
+    }
+
+    pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.wrong(key, "true or false", &other)),
+        }
+    }
+
+    /// One of some words.
+    pub(crate) fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match words.iter().find(|word| **word == text) {
+            Some(word) => Ok(Some(word)),
+            None => {
+                let found = crate::error::one_line(&text);
+                let message = format!("{}.{key}: expected one of {} but found {found}", self.path, words.join(", "));
+                Err(Error::new(Kind::Argument, message))
+            }
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn count(&mut self, key: &str, least: u64, most: u64) -> Result<Option<usize>> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let count = value.as_u64().filter(|count| (least..=most).contains(count));
+        match count.and_then(|count| usize::try_from(count).ok()) {
+            Some(count) => Ok(Some(count)),
+            None => Err(self.wrong(key, &format!("a whole number from {least} to {most}"), &value)),
+        }
+    }
+
+    /// A time limit in ms: > 0, or -1 for no limit.
+    pub(crate) fn limit(&mut self, key: &str, default_ms: u64) -> Result<Option<Duration>> {
+        Ok(self.own_limit(key)?.unwrap_or(Some(Duration::from_millis(default_ms))))
+    }
+
+    /// The same without a default: the outer `None` is "not given".
+    #[allow(clippy::option_option, reason = "absent, no limit and a limit are three things")]
+    pub(crate) fn own_limit(&mut self, key: &str) -> Result<Option<Option<Duration>>> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        match value.as_i64() {
+            Some(-1) => Ok(Some(None)),
+            Some(ms) if ms > 0 => Ok(Some(Some(Duration::from_millis(ms.unsigned_abs())))),
+            _ => Err(self.wrong(key, "a number of milliseconds above 0, or -1 for no limit", &value)),
+        }
+    }
+
+    /// No key may be left.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.members.keys().next() {
+            None => Ok(()),
+            Some(key) => {
+                let key = crate::error::one_line(key);
+                Err(Error::new(Kind::Argument, format!("{}.{key} is not a known key", self.path)))
+            }
+        }
+    }
+
+    fn wrong(&self, key: &str, expected: &str, found: &Value) -> Error {
+        let found = match found {
+            Value::Number(number) => crate::error::one_line(&number.to_string()),
+            other => type_name(other).to_owned(),
+        };
+        Error::new(Kind::Argument, format!("{}.{key}: expected {expected} but found {found}", self.path))
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, want) in [
+            ("nope", "settings are not valid JSON: expected ident at line 1 column 2"),
+            ("[]", "settings: expected an object but found an array"),
+            ("{}", "settings.url is missing"),
+            (r#"{"url":7}"#, "settings.url: expected a string but found 7"),
+            (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
+            (r#"{"url":"u","tasks":{"enabled":"yes"}}"#, "settings.tasks.enabled: expected true or false but found a string"),
+            (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
+            (r#"{"url":"u","timeouts":{"idle_ms":0}}"#, "settings.timeouts.idle_ms: expected a number of milliseconds above 0, or -1 for no limit but found 0"),
+            (r#"{"url":"u","limits":{"pages":0}}"#, "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0"),
+            (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found 1"),
+            (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
+            (r#"{"server":{"command":"npx"}}"#, "settings.server.command: local servers (stdio) are not supported yet"),
+            (r#"{"url":"u","era":"legacy"}"#, "settings.era: the legacy era is not supported yet"),
+            (r#"{"url":"u","extensions":{"x":{}}}"#, "settings.extensions.x: expected a name with a prefix, as in com.example/name"),
+            (r#"{"url":"u","log_level":"loud"}"#, "settings.log_level: expected one of debug, info, notice, warning, error, critical, alert, emergency but found loud"),
+        ] {
+            assert_eq!(Settings::read(text).unwrap_err().message(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_hosts_entry_is_read_and_its_extras_only_warn() {
+        let text = r#"{"server":{"type":"http","url":"http://h/mcp","headers":{"A":"b"},"disabled":false}}"#;
+        let settings = Settings::read(text).unwrap();
+        assert_eq!(settings.url, "http://h/mcp");
+        assert_eq!(settings.headers, [("A".to_owned(), "b".to_owned())]);
+        assert_eq!(settings.warnings, ["settings.server.disabled is not known and was passed over"]);
+    }
+
+    #[test]
+    fn defaults_and_no_limit() {
+        let settings = Settings::read(r#"{"url":"u","timeouts":{"total_ms":-1}}"#).unwrap();
+        assert_eq!(settings.timeouts.total, None);
+        assert_eq!(settings.timeouts.connect, Some(Duration::from_secs(15)));
+        assert!(settings.tasks.enabled && settings.tasks.auto_poll && !settings.tasks.stop_at_ttl);
+        assert_eq!(settings.max_in_flight, 256);
+    }
+}

@@ -1,0 +1,176 @@
+//! `mcp_task`: a long job at the server, followed.
+
+use std::ffi::c_char;
+
+use crate::client::input::read_answers;
+use crate::client::{Client, TaskHandle, Waited, wait_from_ms};
+use crate::error::{Error, Kind};
+use crate::ffi::client::mcp_client;
+use crate::ffi::guard::{Function, fine, status};
+use crate::ffi::handle::{free, get, put};
+use crate::ffi::snapshot::mcp_snapshot;
+use crate::ffi::status::{MCP_OK, MCP_S_ALREADY_DONE, MCP_S_TIMEOUT, mcp_status};
+use crate::ffi::text::{name_in, out, text_in};
+
+/// A task (extension io.modelcontextprotocol/tasks).
+pub struct mcp_task {
+    _private: [u8; 0],
+}
+
+/// Take up a task by its id: the one that this client follows, or one that it does not know yet, which is then followed.
+///
+/// @param client   a client that is open
+/// @param task_id  the server's id, NUL-terminated
+/// @param out      receives a task handle of your own; not NULL
+/// @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_CLOSED. Whether the server knows the task shows at its first poll
+/// Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_open(
+    client: *mut mcp_client,
+    task_id: *const c_char,
+    out: *mut *mut mcp_task,
+) -> mcp_status {
+    fine(Function::mcp_task_open, || {
+        // SAFETY: NULL or writable, NULL or terminated, by the contract of this function.
+        let (out, task_id) = unsafe { (self::out(out, std::ptr::null_mut())?, name_in(task_id, "task_id")?) };
+        *out = put(get::<Client>(client)?.object.task(task_id)?)?;
+        Ok(())
+    })
+}
+
+/// Ask the server for a task once, now, on this thread (tasks/get).
+///
+/// What it says goes the way of every poll: events, snapshot, next poll. A failure does not end the task.
+///
+/// @param task     a task handle
+/// @param wait_ms  the limit, in ms; -1 for that of the settings
+/// @param out      receives a snapshot of your own; not NULL
+/// @return MCP_OK; MCP_E_TASK_UNKNOWN where the server does not know it; else the error
+/// Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_get(task: *mut mcp_task, wait_ms: i64, out: *mut *mut mcp_snapshot) -> mcp_status {
+    fine(Function::mcp_task_get, || {
+        // SAFETY: NULL or writable, by the contract of this function.
+        let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
+        let task = get::<TaskHandle>(task)?.object.clone();
+        *out = put(task.get(wait_from_ms(task.clock().as_ref(), wait_ms))?)?;
+        Ok(())
+    })
+}
+
+/// Answer questions of a task by their keys, now, on this thread (tasks/update). Each key is answered once over the
+/// task's life.
+///
+/// @param task       a task handle
+/// @param responses  {"key": {response}, ...}; a response is e.g. {"action":"accept","content":{...}} for elicitation,
+///                   the whole result for sampling and roots
+/// @param length     its length in bytes
+/// @param wait_ms    the limit, in ms; -1 for that of the settings
+/// @return MCP_OK once the server has acknowledged; MCP_S_ALREADY_DONE where every key was answered before or the task
+///         has ended: nothing was sent; MCP_E_ARGUMENT for a key that was not asked; else the error, and the keys are open
+/// Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_update(
+    task: *mut mcp_task,
+    responses: *const c_char,
+    length: usize,
+    wait_ms: i64,
+) -> mcp_status {
+    status(Function::mcp_task_update, || {
+        // SAFETY: NULL or readable for its length, by the contract of this function.
+        let answers = read_answers(unsafe { text_in(responses, length, "responses") }?)?;
+        let task = get::<TaskHandle>(task)?.object.clone();
+        let accepted = task.update(&answers, wait_from_ms(task.clock().as_ref(), wait_ms))?;
+        Ok(if accepted { MCP_OK } else { MCP_S_ALREADY_DONE })
+    })
+}
+
+/// Ask the server to stop working on a task (tasks/cancel).
+///
+/// The server decides; the task may still end as completed. It is followed to its real end, or let go where the settings
+/// say so (tasks.cancel).
+///
+/// @param task  a task handle
+/// @return MCP_OK once the request is on its way; MCP_S_ALREADY_DONE where that was asked before or the task has ended
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_cancel(task: *mut mcp_task) -> mcp_status {
+    status(Function::mcp_task_cancel, || {
+        let asked = get::<TaskHandle>(task)?.object.cancel()?;
+        Ok(if asked { MCP_OK } else { MCP_S_ALREADY_DONE })
+    })
+}
+
+/// Wait for the end of a task, whatever it is. A wait that runs out cancels nothing.
+///
+/// @param task     a task handle
+/// @param wait_ms  how long, in ms; -1 without limit
+/// @param out      receives a snapshot of your own in each of the outcomes below, or NULL
+/// @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
+///         asks something that the host answers by hand
+/// Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *mut *mut mcp_snapshot) -> mcp_status {
+    status(Function::mcp_task_wait, || {
+        let task = get::<TaskHandle>(task)?.object.clone();
+        let mut unwanted = std::ptr::null_mut();
+        let wanted = !out.is_null();
+        // SAFETY: not NULL by the choice; writable by the contract of this function.
+        let out = unsafe { self::out(if wanted { out } else { &raw mut unwanted }, std::ptr::null_mut()) }?;
+        let waited = task.wait(wait_from_ms(task.clock().as_ref(), wait_ms));
+        let (Waited::Ended(snapshot) | Waited::InputRequired(snapshot) | Waited::TimedOut(snapshot)) = &waited;
+        if wanted {
+            *out = put(snapshot.clone())?;
+        }
+        match waited {
+            Waited::Ended(_) => Ok(MCP_OK),
+            Waited::TimedOut(_) => Ok(MCP_S_TIMEOUT),
+            Waited::InputRequired(_) => {
+                Err(Error::new(Kind::InputRequired, "the task asks something that the host answers by hand"))
+            }
+        }
+    })
+}
+
+/// Hand out what is known of a task now.
+///
+/// @param task  a task handle
+/// @param out   receives an immutable snapshot of your own; not NULL
+/// @return MCP_OK, MCP_E_HANDLE
+/// Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_snapshot(task: *const mcp_task, out: *mut *mut mcp_snapshot) -> mcp_status {
+    fine(Function::mcp_task_snapshot, || {
+        // SAFETY: NULL or writable, by the contract of this function.
+        let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
+        *out = put(get::<TaskHandle>(task)?.object.snapshot())?;
+        Ok(())
+    })
+}
+
+/// Stop following a task. It ends here with the reason CLOSED; the server goes on with it.
+///
+/// @param task  a task handle
+/// @return MCP_OK, MCP_S_ALREADY_DONE where it has ended
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_let_go(task: *mut mcp_task) -> mcp_status {
+    status(Function::mcp_task_let_go, || {
+        let task = get::<TaskHandle>(task)?.object.clone();
+        if task.snapshot().has_ended() {
+            return Ok(MCP_S_ALREADY_DONE);
+        }
+        task.let_go();
+        Ok(MCP_OK)
+    })
+}
+
+/// Give up a task's name. The task is followed on; its end comes as an event.
+///
+/// @param task  a task handle, or NULL
+/// @return MCP_OK, MCP_E_HANDLE where it was freed before
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_free(task: *mut mcp_task) -> mcp_status {
+    fine(Function::mcp_task_free, || free::<TaskHandle>(task).map(drop))
+}

@@ -1,0 +1,39 @@
+//! The few lines that speak to the operating system directly: boot-time clock, signal mask, floating-point control
+//! word, wake-up descriptor, process id, library pinning. `unsafe` is allowed in this room, each use with its reason.
+
+#![allow(unsafe_code, reason = "system calls and control registers; each block says why it is sound")]
+
+mod fp;
+mod signals;
+mod time;
+mod wake;
+
+pub(crate) use fp::{FpGuard, as_host};
+pub(crate) use signals::block_signals;
+pub(crate) use time::boot_time;
+pub(crate) use wake::WakeHandle;
+
+/// The id of this process; changes in a forked child.
+pub(crate) fn process_id() -> u32 {
+    std::process::id()
+}
+
+/// Keeps the library in memory until the process ends, so that unloading it has no effect: a thread-local destructor
+/// of ours may still run when a host thread ends. On ELF systems the link flag `-z nodelete` (build.rs) does it.
+#[cfg(windows)]
+pub(crate) fn pin_library() {
+    use std::os::windows::raw::HANDLE;
+    unsafe extern "system" {
+        fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut HANDLE) -> i32;
+    }
+    const PIN: u32 = 1;
+    const FROM_ADDRESS: u32 = 4;
+    let mut module: HANDLE = std::ptr::null_mut();
+    // SAFETY: with FROM_ADDRESS the name is any address inside the module; `module` outlives the call. A failure
+    // leaves the library unpinned, which is the state before the call.
+    unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, pin_library as *const () as *const u16, &raw mut module) };
+}
+
+/// See the Windows twin; here the linker flag `-z nodelete` has done it.
+#[cfg(not(windows))]
+pub(crate) fn pin_library() {}

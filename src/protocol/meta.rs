@@ -1,0 +1,87 @@
+//! The `_meta` of a request (`basic/index`, "Per-request protocol fields").
+
+use crate::error::{Error, Kind, Result};
+use crate::protocol::json::{Members, quote};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS_TOKEN: &str = "progressToken";
+/// Where a result names the server.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// What every request of one client carries, written once.
+#[derive(Clone, Debug)]
+pub struct RequestMeta {
+    fixed: String,
+    version: String,
+}
+
+impl RequestMeta {
+    /// `client_info` and `capabilities` are the texts of JSON objects.
+    #[must_use]
+    pub fn new(version: &str, client_info: &str, capabilities: &str, log_level: Option<&str>) -> Self {
+        let mut fixed = format!(
+            "{{{}:{},{}:{client_info},{}:{capabilities}",
+            quote(VERSION),
+            quote(version),
+            quote(CLIENT_INFO),
+            quote(CAPABILITIES)
+        );
+        if let Some(level) = log_level {
+            fixed.push_str(&format!(",{}:{}", quote(LOG_LEVEL), quote(level)));
+        }
+        Self { fixed, version: version.to_owned() }
+    }
+
+    /// The version that the requests declare; the header must say the same.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The `_meta` object of one request. The host's members come after ours and cannot replace them.
+    ///
+    /// # Errors
+    /// [`Kind::Argument`] where the host's `_meta` names a field that the library writes.
+    pub fn write(&self, host: Option<&str>, progress_token: Option<i64>) -> Result<String> {
+        let mut out = self.fixed.clone();
+        let mut token = progress_token;
+        if let Some(host) = host {
+            for (name, raw) in Members::parse(host)?.iter() {
+                if matches!(name, VERSION | CLIENT_INFO | CAPABILITIES) {
+                    let message = format!("_meta member {} is written by the library", quote(name));
+                    return Err(Error::new(Kind::Argument, message));
+                }
+                if name == PROGRESS_TOKEN {
+                    token = None;
+                }
+                out.push_str(&format!(",{}:{raw}", quote(name)));
+            }
+        }
+        if let Some(token) = token {
+            out.push_str(&format!(",\"{PROGRESS_TOKEN}\":{token}"));
+        }
+        out.push('}');
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_members_are_added_and_ours_are_kept() {
+        let meta = RequestMeta::new("2026-07-28", r#"{"name":"n","version":"1"}"#, "{}", Some("info"));
+        assert_eq!(
+            meta.write(Some(r#"{"traceparent":"00-a"}"#), Some(7)).unwrap(),
+            r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info","traceparent":"00-a","progressToken":7}"#
+        );
+        let own = meta.write(Some(r#"{"progressToken":"p"}"#), Some(7)).unwrap();
+        assert!(own.ends_with(r#","progressToken":"p"}"#));
+        let refused = meta.write(Some(&format!("{{\"{VERSION}\":\"x\"}}")), None).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Argument);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the library has to know of a method by its name: its routing header, whether it may be repeated, and what it
+//! may be answered with.
+
+/// `tools/call`.
+pub const TOOLS_CALL: &str = "tools/call";
+/// `tools/list`.
+pub const TOOLS_LIST: &str = "tools/list";
+/// `server/discover`.
+pub const DISCOVER: &str = "server/discover";
+/// `tasks/get`.
+pub const TASKS_GET: &str = "tasks/get";
+/// `tasks/update`.
+pub const TASKS_UPDATE: &str = "tasks/update";
+/// `tasks/cancel`.
+pub const TASKS_CANCEL: &str = "tasks/cancel";
+
+/// The member of `params` whose value goes into the `Mcp-Name` header (`basic/transports/streamable-http`, "Standard
+/// Request Headers"; the tasks extension, "Routing Headers").
+#[must_use]
+pub fn name_member(method: &str) -> Option<&'static str> {
+    match method {
+        TOOLS_CALL | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        TASKS_GET | TASKS_UPDATE | TASKS_CANCEL => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// True for requests that only read: one whose answer was lost may be sent once more (design rule 10).
+#[must_use]
+pub fn only_reads(method: &str) -> bool {
+    matches!(method, DISCOVER | TASKS_GET | "resources/read" | "prompts/get" | "completion/complete" | "ping")
+        || list_member(method).is_some()
+}
+
+/// True where sending the same request twice has the effect of sending it once: a failure leaves nothing unknown.
+#[must_use]
+pub fn is_idempotent(method: &str) -> bool {
+    only_reads(method) || matches!(method, TASKS_UPDATE | TASKS_CANCEL)
+}
+
+/// The array member of a paginated list result.
+#[must_use]
+pub fn list_member(method: &str) -> Option<&'static str> {
+    match method {
+        TOOLS_LIST => Some("tools"),
+        "resources/list" => Some("resources"),
+        "resources/templates/list" => Some("resourceTemplates"),
+        "prompts/list" => Some("prompts"),
+        _ => None,
+    }
+}
+
+/// True where an `input_required` result is allowed (`basic/patterns/mrtr`, "Supported Requests").
+#[must_use]
+pub fn may_ask(method: &str) -> bool {
+    matches!(method, TOOLS_CALL | "prompts/get" | "resources/read")
+}

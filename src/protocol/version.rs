@@ -1,0 +1,33 @@
+//! The protocol revisions.
+
+/// The modern revision that this library speaks.
+pub const MODERN: &str = "2026-07-28";
+
+/// The legacy revisions, newest first.
+pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Which generation of the protocol a server speaks (`basic/versioning`, "Terminology").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// Per-request metadata, `server/discover`: revision 2026-07-28 and later.
+    Modern,
+    /// `initialize` and sessions: revision 2025-11-25 and earlier.
+    Legacy,
+}
+
+impl Era {
+    /// The word for hosts.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Modern => "modern",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+/// The modern version that both sides speak, if any.
+#[must_use]
+pub fn common_modern<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
+    offered.into_iter().any(|version| version == MODERN).then_some(MODERN)
+}

@@ -1,0 +1,221 @@
+//! The stateless era (revision 2026-07-28): every request carries its version, its client and its capabilities, and
+//! stands alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::error::{Error, Kind, Result};
+use crate::protocol::answer::{self, Allowed, Answer};
+use crate::protocol::capability::{ClientCapabilities, ServerFacts, read_discovered, read_versions};
+use crate::protocol::json::{Json, Members};
+use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
+use crate::protocol::limits::Limits;
+use crate::protocol::meta::RequestMeta;
+use crate::protocol::version::{Era, MODERN, common_modern};
+use crate::protocol::{method, task};
+use crate::session::reply::Reply;
+use crate::session::request::{Notes, Request};
+use crate::session::rounds::Retry;
+use crate::session::tools::Tools;
+use crate::session::verdict::{Verdict, judge};
+use crate::transport::http::headers::safe_value;
+use crate::transport::{Outgoing, Scope, Transport};
+
+/// `UnsupportedProtocolVersion` (`basic/index`, "Error Codes").
+const UNSUPPORTED_VERSION: i64 = -32022;
+/// `HeaderMismatch`.
+const HEADER_MISMATCH: i64 = -32020;
+
+/// What a session is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSettings {
+    /// Name and version of the host program: the text of a JSON object.
+    pub client_info: String,
+    /// What the client can do.
+    pub capabilities: ClientCapabilities,
+    /// The least level of log messages wanted.
+    pub log_level: Option<String>,
+    /// The size limits.
+    pub limits: Limits,
+}
+
+/// A server of the modern era.
+pub(crate) struct Session {
+    transport: Arc<dyn Transport>,
+    meta: RequestMeta,
+    limits: Limits,
+    allowed: Allowed,
+    next_id: AtomicI64,
+    pub(super) tools: Tools,
+}
+
+impl Session {
+    /// A session over this transport; touches nothing.
+    pub(crate) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
+        let capabilities = settings.capabilities.write();
+        Self {
+            transport,
+            meta: RequestMeta::new(MODERN, &settings.client_info, &capabilities, settings.log_level.as_deref()),
+            limits: settings.limits.clone(),
+            allowed: Allowed { task: settings.capabilities.tasks },
+            next_id: AtomicI64::new(1),
+            tools: Tools::default(),
+        }
+    }
+
+    /// Asks the server who it is (`server/discover`).
+    ///
+    /// # Errors
+    /// [`Kind::Version`] where it speaks no version of this era that the library speaks; else as [`Session::ask`].
+    pub(crate) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<ServerFacts> {
+        let request = Request::new(method::DISCOVER, "{}")?;
+        let result = match self.ask(&request, &Retry::default(), scope, notes)? {
+            Answer::Complete(result) => result,
+            Answer::InputRequired(_) | Answer::Task(_) => {
+                return Err(Error::new(Kind::Malformed, "the server did not answer server/discover"));
+            }
+        };
+        let found = read_discovered(&result)?;
+        let version = common_modern(found.versions.iter().map(String::as_str)).ok_or_else(|| no_version(&found.versions))?;
+        Ok(ServerFacts {
+            era: Era::Modern,
+            version: version.to_owned(),
+            info: found.info,
+            instructions: found.instructions,
+            capabilities: found.capabilities,
+        })
+    }
+
+    /// Sends a request and returns its answer. What may be mended is mended and sent once more, each time as a new
+    /// request: a lost read, -32022 where the server's list has our version, -32020 after a fresh look at the tools.
+    ///
+    /// # Errors
+    /// As [`judge`] tells, [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer.
+    pub(crate) fn ask(
+        &self,
+        request: &Request,
+        retry: &Retry,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
+        let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
+        loop {
+            let verdict = match self.send(request, retry, scope, notes) {
+                Ok(result) => return self.read(request, result, notes),
+                Err(verdict) => verdict,
+            };
+            match verdict.error.rpc().map(|fault| fault.code) {
+                Some(UNSUPPORTED_VERSION) if !renegotiated => {
+                    check_versions(&verdict.error)?;
+                    renegotiated = true;
+                }
+                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
+                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
+                    self.list_all(method::TOOLS_LIST, "", scope, notes)?;
+                    refreshed = true;
+                }
+                _ if verdict.once_more && !repeated => repeated = true,
+                _ => return Err(verdict.error),
+            }
+        }
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// As [`judge`] tells; [`Kind::Argument`] where `params` is no object.
+    pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        let params = take_params(params, None)?;
+        let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
+        let message = write_notification(of_method, &body);
+        let headers = [("MCP-Protocol-Version", self.meta.version()), ("Mcp-Method", of_method)];
+        let outgoing = Outgoing { body: &message, headers: &headers };
+        self.transport.notify(outgoing, scope).map_err(|fault| judge(of_method, fault, &self.limits).error)
+    }
+
+    /// Which server this is, for fairness.
+    pub(crate) fn origin(&self) -> &str {
+        self.transport.origin()
+    }
+
+    /// The page limit, for whole lists.
+    pub(super) fn page_limit(&self) -> usize {
+        self.limits.pages
+    }
+
+    fn send(
+        &self,
+        request: &Request,
+        retry: &Retry,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Json, Verdict> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let stop = |error| Verdict { error, once_more: false };
+        let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
+        let token = progress_token(&meta);
+        let params = format!("{{{}{}\"_meta\":{meta}}}", request.params.body, retry.members());
+        let message = write_request(id, &request.method, &params);
+        let mirrored = self.mirrored(request);
+        let name = request.params.name.as_deref().map(safe_value);
+        let method_value = safe_value(&request.method);
+        let mut headers = Vec::with_capacity(3 + mirrored.len());
+        headers.push(("MCP-Protocol-Version", self.meta.version()));
+        headers.push(("Mcp-Method", method_value.as_ref()));
+        if let Some(name) = &name {
+            headers.push(("Mcp-Name", name.as_ref()));
+        }
+        headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let mut reply = Reply::new(id, token, &self.limits, notes);
+        let exchanged = self.transport.exchange(Outgoing { body: &message, headers: &headers }, scope, &mut reply);
+        match (reply.into_outcome(), exchanged) {
+            // The answer counts even where the connection broke just after it.
+            (Some(outcome), _) => outcome.map_err(stop),
+            (None, Err(fault)) => Err(judge(&request.method, fault, &self.limits)),
+            (None, Ok(())) => Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request"))),
+        }
+    }
+
+    fn mirrored(&self, request: &Request) -> Vec<(String, String)> {
+        let Some(tool) = request.params.name.as_deref().filter(|_| request.method == method::TOOLS_CALL) else {
+            return Vec::new();
+        };
+        let values = self.tools.headers(tool, request.arguments.as_ref());
+        values.into_iter().map(|(name, value)| (name, safe_value(&value).into_owned())).collect()
+    }
+
+    fn read(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Answer> {
+        let result = if request.method == method::TOOLS_LIST { self.tools.learn(result, notes)? } else { result };
+        answer::read(&request.method, result, self.allowed)
+    }
+}
+
+/// The token that the request carries, ours or the host's, as JSON text.
+fn progress_token(meta: &str) -> Option<String> {
+    // The cheap look first: most requests have none.
+    meta.contains("\"progressToken\"").then(|| Members::parse(meta).ok()?.some("progressToken").map(str::to_owned)).flatten()
+}
+
+/// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).
+fn check_versions(error: &Error) -> Result<()> {
+    let data = error.rpc().and_then(|fault| fault.data.as_deref()).unwrap_or("{}");
+    let listed = Members::parse(data).ok().and_then(|data| data.some("supported").map(read_versions));
+    let versions = listed.and_then(Result::ok).unwrap_or_default();
+    match common_modern(versions.iter().map(String::as_str)) {
+        Some(_) => Ok(()),
+        None => Err(match error.rpc() {
+            Some(fault) => no_version(&versions).with_rpc(fault.clone()),
+            None => no_version(&versions),
+        }),
+    }
+}
+
+fn no_version(offered: &[String]) -> Error {
+    let list = if offered.is_empty() { "none".to_owned() } else { crate::error::one_line(&offered.join(", ")) };
+    Error::new(Kind::Version, format!("expected a server of revision {MODERN} but found versions: {list}"))
+}
+
+/// True where the server's capabilities offer tasks.
+pub(crate) fn offers_tasks(facts: &ServerFacts) -> bool {
+    facts.offers(task::EXTENSION)
+}

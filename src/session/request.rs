@@ -1,0 +1,75 @@
+//! What is asked of a server, and what it says in between.
+
+use crate::error::Result;
+use crate::protocol::json::Json;
+use crate::protocol::jsonrpc::{Params, take_params};
+use crate::protocol::method;
+
+/// A request as the host means it, before ids, `_meta` and headers.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The method.
+    pub method: String,
+    /// The parameters.
+    pub params: Params,
+    /// The arguments of a tool call, for the headers that mirror them.
+    pub arguments: Option<Json>,
+    /// Whether progress is wanted.
+    pub progress: bool,
+}
+
+impl Request {
+    /// Any method; `params` is the text of a JSON object, which may hold a `_meta` of the host's.
+    ///
+    /// # Errors
+    /// [`crate::error::Kind::Argument`] where `params` is no object.
+    pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
+        let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
+        let params = take_params(params, method::name_member(method))?;
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false })
+    }
+
+    /// A tool call; `arguments` is the text of a JSON object.
+    pub(crate) fn tool(name: &str, arguments: &Json) -> Self {
+        let quoted = crate::protocol::json::quote(name);
+        let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
+        let params = Params { body, meta: None, name: Some(name.to_owned()) };
+        Self { method: method::TOOLS_CALL.to_owned(), params, arguments: Some(arguments.clone()), progress: false }
+    }
+}
+
+fn tool_arguments(params: &str) -> Option<Json> {
+    let whole = Json::parse(params).ok()?;
+    let arguments = whole.members().ok()?.some("arguments").map(|raw| whole.slice(raw));
+    arguments
+}
+
+/// What a server says while a request is open.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// `notifications/progress` of this request: its params.
+    Progress(Json),
+    /// `notifications/message`: its params.
+    Log(Json),
+    /// Any other notification.
+    Other {
+        /// The method.
+        method: String,
+        /// Its params.
+        params: Json,
+    },
+    /// Something that the server did wrong and the library passed over; one line for the log.
+    Oddity(String),
+}
+
+/// Where notes go. Called on the thread that reads the answer; must not block.
+pub(crate) trait Notes {
+    /// Takes a note.
+    fn note(&mut self, note: Note);
+}
+
+impl<F: FnMut(Note)> Notes for F {
+    fn note(&mut self, note: Note) {
+        self(note);
+    }
+}
