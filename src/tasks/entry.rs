@@ -18,6 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::input::InputAnswer;
 use crate::protocol::task::Task;
 use crate::tasks::driver::Engine;
+use crate::tasks::errand::{Chore, Errand, guarded};
 use crate::tasks::keys::{Sender, Verdict};
 use crate::tasks::ledger::{Ledger, Record, TaskAbout, TaskKey};
 use crate::tasks::pace::Moment;
@@ -138,6 +139,14 @@ impl TaskEntry {
             self.execute(step);
         }
         Held(self.clone(), true)
+    }
+
+    pub(crate) fn wire(&self) -> &dyn TaskWire {
+        &*self.links.wire
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     /// Which task.
@@ -416,15 +425,16 @@ impl TaskEntry {
 
     fn submit(self: &Arc<Self>, chore: Chore) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.pool().submit(self.who.lane.clone(), Errand { entry: self.clone(), chore });
+            engine.pool().submit(&self.who.lane, Errand::new(self.clone(), chore));
         }
     }
 
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.core.lock().machine.end().is_some()
     }
 
-    fn get(&self, cancel: &CancelToken) -> Result<Task> {
+    /// One `tasks/get`.
+    pub(crate) fn get(&self, cancel: &CancelToken) -> Result<Task> {
         let task = guarded(|| self.links.wire.get(&self.who.key.id, cancel))?;
         if task.id != *self.who.key.id {
             return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));
@@ -442,65 +452,4 @@ impl Wake for WaitBell {
         drop(self.0.seen.lock());
         self.0.changed.notify_all();
     }
-}
-
-/// A round trip for a worker.
-pub(crate) struct Errand {
-    entry: Arc<TaskEntry>,
-    chore: Chore,
-}
-
-enum Chore {
-    Poll,
-    Update(Vec<InputAnswer>),
-    Cancel,
-}
-
-impl Errand {
-    /// Makes the round trip, unless the task has ended, and tells the machine.
-    pub(crate) fn run(self, token: &CancelToken) {
-        let Self { entry, chore } = self;
-        if entry.has_ended() {
-            return;
-        }
-        let id = &entry.who.key.id;
-        let event = match chore {
-            Chore::Poll => {
-                let trip = Trip { by: Asker::Schedule, started: entry.clock.now() };
-                match entry.get(token) {
-                    Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
-                    Err(error) => TaskEvent::PollFailed(error, trip),
-                }
-            }
-            Chore::Update(answers) => {
-                let outcome = guarded(|| entry.links.wire.update(id, &answers, token));
-                TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, outcome)
-            }
-            Chore::Cancel => TaskEvent::CancelDone(guarded(|| entry.links.wire.cancel(id, token))),
-        };
-        entry.post(event);
-    }
-
-    /// Tells the machine that the round trip could not even begin.
-    pub(crate) fn fail(self, error: &Error) {
-        let Self { entry, chore } = self;
-        let error = error.clone();
-        entry.post(match chore {
-            Chore::Poll => {
-                TaskEvent::PollFailed(error, Trip { by: Asker::Schedule, started: entry.clock.now() })
-            }
-            Chore::Update(answers) => TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, Err(error)),
-            Chore::Cancel => TaskEvent::CancelDone(Err(error)),
-        });
-    }
-}
-
-fn keys_of(answers: Vec<InputAnswer>) -> Vec<String> {
-    answers.into_iter().map(|answer| answer.key).collect()
-}
-
-/// A panic in foreign code is a failed attempt, and never the end of a thread of ours.
-pub(crate) fn guarded<T>(foreign: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(foreign))
-        .unwrap_or_else(|_| Err(Error::new(Kind::Panic, "a panic was caught in a task's wire or ledger")))
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind};
-use crate::protocol::input::InputAnswer;
 use crate::protocol::task::{Task, TaskStatus};
 use crate::tasks::cancelling::{CancelStep, Cancelling};
-use crate::tasks::keys::{KeyBook, OpenInput, Sender, is_refusal};
+use crate::tasks::keys::OpenInput;
 use crate::tasks::lifetime::Lifetime;
-use crate::tasks::pace::{Jitter, Moment, Pace, backoff, later};
+use crate::tasks::outbox::Outbox;
+use crate::tasks::pace::{Jitter, Moment, Pace};
 use crate::tasks::state::{Actions, Asker, End, Past, TaskAction, TaskEvent, Trip, open_status};
 use crate::tasks::{Announcement, EndReason, FollowOptions};
 
@@ -21,7 +21,7 @@ pub(crate) struct Following {
     pub(crate) task: Option<Arc<Task>>,
     pub(crate) pace: Pace,
     pub(crate) life: Lifetime,
-    pub(crate) keys: KeyBook,
+    pub(crate) inputs: Outbox,
     pub(crate) cancel: Cancelling,
     /// When the next poll may be made.
     pub(crate) due: Option<Instant>,
@@ -39,8 +39,6 @@ pub(crate) struct Following {
     hollow: u32,
     /// What the seed already tells and the host must hear after the call's own answer: looked at on the first `Due`.
     seed_news: Option<Instant>,
-    /// Answers that wait to be sent again.
-    resend: Resend,
     /// The ledger refused the last record.
     unstored: bool,
     /// The last wish of `WakeAt`.
@@ -59,12 +57,6 @@ struct Fault {
     streak: u32,
     since: Instant,
     retry_after: Option<Duration>,
-}
-
-#[derive(Debug, Default)]
-struct Resend {
-    tries: u32,
-    at: Option<Instant>,
 }
 
 impl Following {
@@ -92,7 +84,7 @@ impl Following {
             this.pace.tell(task.poll_interval);
             this.life.tell(task.ttl, at);
         }
-        this.keys = KeyBook::restored(past.answers, past.last.as_deref());
+        this.inputs = Outbox::restored(past.answers, past.last.as_deref());
         this.task = past.last;
         this.due = Some(at.now);
         out.push(TaskAction::Record);
@@ -101,7 +93,7 @@ impl Following {
         if past.cancel_pending && this.cancel.on_asked() {
             out.push(TaskAction::SendCancel);
         }
-        this.send(out);
+        this.inputs.resend(out);
         this.rearm(out);
         this
     }
@@ -112,7 +104,7 @@ impl Following {
             options,
             task: None,
             life: Lifetime::new(at, age),
-            keys: KeyBook::default(),
+            inputs: Outbox::default(),
             cancel: Cancelling::default(),
             due: None,
             polling: false,
@@ -122,7 +114,6 @@ impl Following {
             fault: None,
             hollow: 0,
             seed_news: None,
-            resend: Resend::default(),
             unstored: false,
             armed: None,
         }
@@ -135,9 +126,15 @@ impl Following {
             TaskEvent::PollFailed(error, trip) => self.on_poll_failed(error, trip, (at, jitter), out),
             TaskEvent::Pushed(task) => self.on_pushed(task, at, out),
             TaskEvent::Due => self.on_due(at, out),
-            TaskEvent::Poked => self.on_poked(at, jitter),
-            TaskEvent::Answered(answers, sender) => self.on_answered(&answers, sender, out),
-            TaskEvent::UpdateDone(keys, sender, outcome) => self.on_update_done(&keys, (sender, outcome), (at, jitter), out),
+            TaskEvent::Poked => self.on_poked((at, jitter), out),
+            TaskEvent::Answered(answers, sender) => {
+                self.inputs.on_answered(&answers, sender, out);
+                None
+            }
+            TaskEvent::UpdateDone(keys, sender, outcome) => {
+                self.inputs.on_done((&keys, sender), outcome, (at.now, jitter), out);
+                None
+            }
             TaskEvent::CancelAsked => self.on_cancel_asked(out),
             TaskEvent::CancelDone(outcome) => self.on_cancel_done(outcome, (at, jitter), out),
             TaskEvent::Recorded => {
@@ -169,7 +166,7 @@ impl Following {
 
     /// The questions that wait for the host.
     pub(crate) fn open_inputs(&self) -> Vec<OpenInput> {
-        self.task.as_ref().map(|task| self.keys.open(task)).unwrap_or_default()
+        self.task.as_ref().map(|task| self.inputs.keys.open(task)).unwrap_or_default()
     }
 
     /// The error of the last poll, while polls fail.
@@ -228,7 +225,7 @@ impl Following {
             self.task = Some(task);
             return end;
         }
-        let news = self.keys.sync(&task);
+        let news = self.inputs.keys.sync(&task);
         self.task = Some(task);
         if changed {
             out.push(TaskAction::Announce(Announcement::Status));
@@ -300,10 +297,7 @@ impl Following {
         if let Some(end) = self.on_seed_news(out).or_else(|| self.look_at_life(at, out)) {
             return Some(end);
         }
-        if self.resend.at.is_some_and(|due| due <= at.now) {
-            self.resend.at = None;
-            self.send(out);
-        }
+        self.inputs.on_due(at.now, out);
         if self.cancel.on_due(at.now) {
             out.push(TaskAction::SendCancel);
         }
@@ -320,14 +314,14 @@ impl Following {
         if is_whole(&seed) {
             return End::told_by(&seed);
         }
-        let news = self.keys.sync(&seed);
+        let news = self.inputs.keys.sync(&seed);
         out.extend(news.ask.into_iter().map(TaskAction::Ask));
         None
     }
 
     /// Brings the next poll of a degraded or slept-over task forward; never before the server's interval has passed
     /// (counted with the sleep) and never before its Retry-After. The draw spreads many tasks over some seconds.
-    fn on_poked(&mut self, at: Moment, Jitter(share): Jitter) -> Option<End> {
+    fn on_poked(&mut self, (at, Jitter(share)): (Moment, Jitter), out: &mut Actions) -> Option<End> {
         let since = at.boot.saturating_sub(self.last.boot).max(at.now.saturating_duration_since(self.last.now));
         let retry_after = self.fault.as_ref().and_then(|fault| fault.retry_after).unwrap_or_default();
         let wait = self.pace.interval().max(retry_after).saturating_sub(since);
@@ -340,55 +334,8 @@ impl Following {
                 (due, sooner) => due.or(sooner),
             };
         }
-        None
-    }
-
-    fn on_answered(&mut self, answers: &[InputAnswer], sender: Sender, out: &mut Actions) -> Option<End> {
-        let fresh = self.keys.answer(answers);
-        if !fresh.is_empty() {
-            // Stored before it is sent: a process that dies in between neither asks again nor loses the answer.
-            out.push(TaskAction::Record);
-            match sender {
-                Sender::Worker => out.push(TaskAction::SendUpdate(fresh)),
-                Sender::Caller => {}
-            }
-        }
-        None
-    }
-
-    fn on_update_done(
-        &mut self,
-        keys: &[String],
-        (sender, outcome): (Sender, Result<(), Error>),
-        (at, jitter): (Moment, Jitter),
-        out: &mut Actions,
-    ) -> Option<End> {
-        match (outcome, sender) {
-            (Ok(()), Sender::Worker | Sender::Caller) => {
-                self.keys.delivered(keys);
-                self.resend.tries = 0;
-                out.push(TaskAction::Record);
-            }
-            (Err(_), Sender::Caller) => {
-                self.keys.reopen(keys);
-                out.push(TaskAction::Record);
-            }
-            (Err(error), Sender::Worker) if is_refusal(&error, self.resend.tries + 1) => {
-                // The server has not taken them, so the questions stand; not asked again, but the host may answer anew.
-                self.keys.reopen(keys);
-                out.push(TaskAction::Record);
-                out.push(TaskAction::Announce(Announcement::AnswerRefused(keys.to_vec(), error)));
-            }
-            (Err(error), Sender::Worker) => {
-                // Sent again, even where the first may have arrived: an update is idempotent by key, the server
-                // ignores answers to keys that are not outstanding ("Task Update Requests").
-                self.keys.failed(keys);
-                self.resend.tries = self.resend.tries.saturating_add(1);
-                let wait = backoff(self.resend.tries).max(error.retry_after().unwrap_or_default());
-                self.resend.at = later(at.now, wait, jitter);
-            }
-        }
-        None
+        // The machine may have slept past the end of the time to live.
+        self.look_at_life(at, out)
     }
 
     fn on_cancel_asked(&mut self, out: &mut Actions) -> Option<End> {
@@ -428,13 +375,6 @@ impl Following {
         None
     }
 
-    fn send(&mut self, out: &mut Actions) {
-        let answers = self.keys.resend();
-        if !answers.is_empty() {
-            out.push(TaskAction::SendUpdate(answers));
-        }
-    }
-
     fn land(&mut self, trip: Trip) {
         match trip.by {
             Asker::Schedule => self.polling = false,
@@ -445,8 +385,7 @@ impl Following {
     /// Asks to be woken at the earliest of all timers, where that moved.
     fn rearm(&mut self, out: &mut Actions) {
         let poll = if self.options.auto_poll && !self.polling { self.due } else { None };
-        let resend = self.resend.at.filter(|_| self.keys.has_unsent());
-        let timers = [poll, resend, self.cancel.wake(), self.life.wake(), self.seed_news];
+        let timers = [poll, self.inputs.wake(), self.cancel.wake(), self.life.wake(), self.seed_news];
         let next = timers.into_iter().flatten().min();
         if let Some(at) = next
             && self.armed != Some(at)

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
-//! `cancelling`, `following` and `state` (the machine: event + time in, actions out), `schedule`, `queue` (fair turns).
-//! Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one task: machine, ledger, wire and
-//! host together), `pool` (workers), `driver` (the engine of the process).
+//! `outbox` (answers on their way), `cancelling`, `following` and `state` (the machine: event + time in, actions out),
+//! `schedule`, `queue` (fair turns). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
+//! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `driver` (the engine).
 //!
 //! Promises (design rules, numbered as in docs/architecture.md): never a poll early; exactly one terminal event per
 //! task and process life; the ledger hears of a task before the caller; each input key is asked once and answered
@@ -21,10 +21,12 @@
 mod cancelling;
 pub(crate) mod driver;
 pub(crate) mod entry;
+mod errand;
 mod following;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 mod lifetime;
+mod outbox;
 mod pace;
 mod pool;
 mod queue;

@@ -10,7 +10,7 @@ use crate::cancel::{CancelToken, Why};
 use crate::clock::{Clock, Deadline};
 use crate::error::{Error, Kind};
 use crate::spawn::Spawn;
-use crate::tasks::entry::Errand;
+use crate::tasks::errand::Errand;
 use crate::tasks::queue::{FairQueue, Lane, MAX_RUNNING};
 
 /// Runs errands, in fair turns.
@@ -41,6 +41,12 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// Where the round trip goes.
+    #[cfg(test)]
+    pub(crate) fn origin(&self) -> &str {
+        &self.lane.origin
+    }
+
     /// Makes the round trip and tells the task.
     pub(crate) fn run(&mut self) {
         if let Some(errand) = self.errand.take() {
@@ -64,7 +70,7 @@ impl Pool {
     }
 
     /// Adds an errand. Never blocks.
-    pub(crate) fn submit(self: &Arc<Self>, lane: Lane, errand: Errand) {
+    pub(crate) fn submit(self: &Arc<Self>, lane: &Lane, errand: Errand) {
         {
             let mut floor = self.floor.lock();
             if floor.stopping {
@@ -162,6 +168,7 @@ impl Pool {
         let waiting = {
             let mut floor = self.floor.lock();
             floor.workers -= 1;
+            self.gone.notify_all();
             if floor.workers == 0 { floor.queue.drain() } else { Vec::new() }
         };
         let own = flight.and_then(|mut flight| {

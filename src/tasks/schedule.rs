@@ -92,7 +92,7 @@ mod tests {
         for seed in 0..20u64 {
             println!("seed {seed}");
             let chance = crate::tasks::pace::Chance::new(seed);
-            let mut draw = |below: u64| u64::from(chance.jitter().0) % below;
+            let draw = |below: u64| u64::from(chance.jitter().0) % below;
             let (mut heap, mut naive, mut now) = (Schedule::default(), Naive::default(), start);
             for _ in 0..2_000 {
                 match draw(10) {

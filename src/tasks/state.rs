@@ -222,7 +222,7 @@ impl Machine {
             // Closed ends the handle, not the task: the ledger keeps it as it was, for the next client.
             out.push(TaskAction::Record);
         }
-        out.extend(following.keys.withdraw_all().into_iter().map(TaskAction::Withdraw));
+        out.extend(following.inputs.keys.withdraw_all().into_iter().map(TaskAction::Withdraw));
         out.push(TaskAction::Announce(Announcement::Ended(reason)));
         out.push(TaskAction::Finish(reason));
         self.phase = Phase::Ended(Box::new(Ended {
@@ -336,7 +336,7 @@ impl Machine {
     /// The answers that the ledger must keep.
     pub(crate) fn stored_answers(&self) -> Vec<StoredAnswer> {
         match &self.phase {
-            Phase::Following(following) => following.keys.stored(),
+            Phase::Following(following) => following.inputs.keys.stored(),
             Phase::New(_) | Phase::Ended(_) => Vec::new(),
         }
     }
@@ -345,7 +345,7 @@ impl Machine {
     pub(crate) fn weigh(&self, answers: &[InputAnswer]) -> Verdict {
         match &self.phase {
             Phase::New(_) | Phase::Ended(_) => Verdict::Ended,
-            Phase::Following(following) => following.keys.weigh(answers),
+            Phase::Following(following) => following.inputs.keys.weigh(answers),
         }
     }
 
@@ -353,7 +353,7 @@ impl Machine {
     pub(crate) fn fresh(&self, answers: &[InputAnswer]) -> Vec<InputAnswer> {
         match &self.phase {
             Phase::New(_) | Phase::Ended(_) => Vec::new(),
-            Phase::Following(following) => following.keys.clone().answer(answers),
+            Phase::Following(following) => following.inputs.keys.clone().answer(answers),
         }
     }
 }
