@@ -1,17 +1,47 @@
-//! A task's life: the pure state machine (`state.rs`), the schedule (`schedule.rs`), the ledger (`ledger.rs`), and the
-//! driver (`driver.rs`) that joins them with a wire handed in by `client`.
+//! A task's life, from the seed that a call was answered with to its one end.
+//!
+//! ```text
+//!            events                         actions, in order
+//! wire ----------------.              .---> ledger    (record stands before what announces it)
+//! host --answer,cancel--> entry{machine} -> host      (announce, ask, withdraw)
+//! clock -> schedule -due-'            |---> pool -> wire (get, update, cancel on bounded workers)
+//!              ^---------- wake at ---'
+//! ```
+//!
+//! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
+//! `outbox` (answers on their way), `cancelling`, `following` and `state` (the machine: event + time in, actions out),
+//! `schedule`, `queue` (fair turns). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
+//! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `driver` (the engine).
 //!
 //! Promises (design rules, numbered as in docs/architecture.md): never a poll early; exactly one terminal event per
 //! task and process life; the ledger hears of a task before the caller; each input key is asked once and answered
 //! once. This room knows no session, no transport, no JSON names and no era: it is handed a [`TaskWire`] for the
 //! server's side and a [`TaskHost`] for the program's side.
 
+mod cancelling;
+pub(crate) mod driver;
+pub(crate) mod entry;
+mod errand;
+mod following;
+pub(crate) mod keys;
+pub(crate) mod ledger;
+mod lifetime;
+mod outbox;
+mod pace;
+mod pool;
+mod queue;
+mod schedule;
+pub(crate) mod snapshot;
+mod state;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
 use crate::protocol::task::Task;
+use crate::tasks::snapshot::Snapshot;
 
 /// The server's side of a task: one round trip each, blocking, on a worker thread.
 pub(crate) trait TaskWire: Send + Sync {
@@ -26,7 +56,7 @@ pub(crate) trait TaskWire: Send + Sync {
 }
 
 /// Why a task ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReason {
     /// The server has a result.
     Completed,
@@ -47,6 +77,8 @@ pub(crate) enum EndReason {
 pub(crate) enum Announcement {
     /// The task exists and is in the ledger.
     Created,
+    /// The task of an earlier process, or one that the host named by its id, is followed from now on.
+    Resumed,
     /// Status, message or open inputs changed.
     Status,
     /// The time to live has passed; the task is still followed.
@@ -55,6 +87,12 @@ pub(crate) enum Announcement {
     Degraded(Error),
     /// Polls answer again.
     Recovered,
+    /// The ledger refuses to store; the task is followed in memory. Told once until it stores again.
+    Unstored(Error),
+    /// The server refused the answers to these keys; the questions are open again and not asked again.
+    AnswerRefused(Vec<String>, Error),
+    /// The cancel did not reach the server, or was refused; it may be asked for again.
+    CancelRefused(Error),
     /// A question for the host.
     Ask(InputRequest),
     /// The question with this key needs no answer any more.
@@ -66,7 +104,7 @@ pub(crate) enum Announcement {
 /// The program's side: turns announcements into events. Called without a lock held.
 pub(crate) trait TaskHost: Send + Sync {
     /// Takes an announcement with the task's snapshot of that moment.
-    fn announce(&self, snapshot: &std::sync::Arc<driver::Snapshot>, what: Announcement);
+    fn announce(&self, snapshot: &Arc<Snapshot>, what: Announcement);
 }
 
 /// How a client wants its tasks followed.

@@ -1,0 +1,372 @@
+//! The engine: one per process. Owns the schedule and its one thread, the workers, and the list of followed tasks.
+//!
+//! Everything may also be driven by hand, without a thread: [`Engine::step`] does what is due, [`Engine::work`] makes
+//! one round trip. Tests, and a clock in the host's hands, use that.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::{Clock, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::task::Task;
+use crate::spawn::Spawn;
+use crate::tasks::EndReason;
+use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
+use crate::tasks::errand::guarded;
+use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
+use crate::tasks::pace::{Chance, Jitter};
+use crate::tasks::pool::Pool;
+use crate::tasks::queue::Lane;
+use crate::tasks::schedule::{Schedule, Slot};
+use crate::tasks::state::{End, Machine, Past, TaskEvent};
+
+/// Follows the tasks of all clients of the process.
+pub(crate) struct Engine {
+    clock: Arc<dyn Clock>,
+    spawn: Option<Arc<dyn Spawn>>,
+    chance: Chance,
+    pool: Arc<Pool>,
+    desk: Mutex<Desk>,
+    /// The schedule has a new earliest time, or the end has come.
+    bell: Condvar,
+    /// The scheduler thread has ended.
+    gone: Condvar,
+}
+
+#[derive(Default)]
+struct Desk {
+    schedule: Schedule,
+    entries: HashMap<Slot, Arc<TaskEntry>>,
+    slots: HashMap<TaskKey, Slot>,
+    last_slot: Slot,
+    last_group: u64,
+    scheduler: bool,
+    stopping: bool,
+}
+
+impl Engine {
+    /// An engine that starts its threads through `spawn`, the first with the first client.
+    pub(crate) fn new(clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>, jitter_seed: u64) -> Arc<Self> {
+        Self::with(clock, Some(spawn), jitter_seed)
+    }
+
+    /// An engine without threads: somebody calls [`Self::step`] and [`Self::work`].
+    pub(crate) fn by_hand(clock: Arc<dyn Clock>, jitter_seed: u64) -> Arc<Self> {
+        Self::with(clock, None, jitter_seed)
+    }
+
+    fn with(clock: Arc<dyn Clock>, spawn: Option<Arc<dyn Spawn>>, jitter_seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            pool: Pool::new(spawn.clone()),
+            spawn,
+            chance: Chance::new(jitter_seed),
+            desk: Mutex::default(),
+            bell: Condvar::new(),
+            gone: Condvar::new(),
+        })
+    }
+
+    /// The tasks of one client.
+    ///
+    /// # Errors
+    /// [`Kind::Closed`] after the shutdown; whatever the system says where it refuses the scheduler's thread.
+    pub(crate) fn group(self: &Arc<Self>) -> Result<Arc<Group>> {
+        self.start()?;
+        let mut desk = self.desk.lock();
+        desk.last_group += 1;
+        Ok(Arc::new(Group { id: desk.last_group, engine: self.clone(), closed: AtomicBool::new(false) }))
+    }
+
+    /// Hands every task that is due its turn. Returns when to come back.
+    pub(crate) fn step(&self, now: Instant) -> Option<Instant> {
+        loop {
+            let entry = {
+                let mut desk = self.desk.lock();
+                let Some(slot) = desk.schedule.pop_due(now) else { return desk.schedule.next() };
+                desk.entries.get(&slot).cloned()
+            };
+            if let Some(entry) = entry {
+                // A panic costs one turn of one task, never the scheduler.
+                let _caught = catch_unwind(AssertUnwindSafe(|| entry.post(TaskEvent::Due)));
+            }
+        }
+    }
+
+    /// Makes one round trip that waits, on this thread. False where none may run.
+    pub(crate) fn work(&self) -> bool {
+        let Some(mut flight) = self.pool.take() else { return false };
+        flight.run();
+        self.pool.finish(&flight);
+        true
+    }
+
+    /// The clock was moved by hand: the scheduler looks at it again.
+    pub(crate) fn nudge(&self) {
+        // The lock closes the gap between the scheduler's look at the clock and its sleep.
+        drop(self.desk.lock());
+        self.bell.notify_all();
+    }
+
+    /// Ends every handle as closed, then the threads. False where some are still at it at the deadline.
+    pub(crate) fn shutdown(&self, deadline: Deadline) -> bool {
+        let entries: Vec<_> = {
+            let mut desk = self.desk.lock();
+            desk.stopping = true;
+            desk.entries.values().cloned().collect()
+        };
+        for entry in entries {
+            entry.post(TaskEvent::Closed);
+        }
+        self.bell.notify_all();
+        let workers_gone = self.pool.stop(deadline, &*self.clock);
+        let mut desk = self.desk.lock();
+        while desk.scheduler {
+            match deadline.left(self.clock.now()) {
+                Err(_) => return false,
+                Ok(None) => self.gone.wait(&mut desk),
+                Ok(Some(left)) => {
+                    self.gone.wait_for(&mut desk, left);
+                }
+            }
+        }
+        workers_gone
+    }
+
+    /// How many tasks are followed.
+    pub(crate) fn followed(&self) -> usize {
+        self.desk.lock().entries.len()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn jitter(&self) -> Jitter {
+        self.chance.jitter()
+    }
+
+    pub(crate) fn wake_at(&self, slot: Slot, at: Instant) {
+        let earliest = {
+            let mut desk = self.desk.lock();
+            // A task that has ended in the meantime sets no alarm.
+            desk.entries.contains_key(&slot) && desk.schedule.set(slot, at)
+        };
+        if earliest {
+            self.bell.notify_all();
+        }
+    }
+
+    pub(crate) fn finished(&self, entry: &TaskEntry) {
+        let _dropped_unlocked = {
+            let mut desk = self.desk.lock();
+            desk.schedule.clear(entry.slot());
+            if desk.slots.get(entry.key()) == Some(&entry.slot()) {
+                desk.slots.remove(entry.key());
+            }
+            desk.entries.remove(&entry.slot())
+        };
+    }
+
+    fn start(self: &Arc<Self>) -> Result<()> {
+        let Some(spawn) = &self.spawn else { return self.open() };
+        {
+            let mut desk = self.desk.lock();
+            if desk.stopping {
+                return Err(shut_down());
+            }
+            if std::mem::replace(&mut desk.scheduler, true) {
+                return Ok(());
+            }
+        }
+        let engine = self.clone();
+        spawn.spawn("mcp-tasks", Box::new(move || engine.run())).inspect_err(|_| self.desk.lock().scheduler = false)
+    }
+
+    fn open(&self) -> Result<()> {
+        if self.desk.lock().stopping { Err(shut_down()) } else { Ok(()) }
+    }
+
+    /// The scheduler's thread.
+    fn run(&self) {
+        loop {
+            self.step(self.clock.now());
+            let mut desk = self.desk.lock();
+            if desk.stopping {
+                desk.scheduler = false;
+                self.gone.notify_all();
+                return;
+            }
+            // Asked again under the lock, so that no earlier time slips in between.
+            match desk.schedule.next() {
+                None => self.bell.wait(&mut desk),
+                Some(at) => {
+                    if let Some(left) = at.checked_duration_since(self.clock.now()).filter(|left| !left.is_zero()) {
+                        self.bell.wait_for(&mut desk, left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lists a task, unless its client has gone; returns the one that was there, if any.
+    fn list(&self, group: &Group, entry: &Arc<TaskEntry>) -> Result<Option<Arc<TaskEntry>>> {
+        let mut desk = self.desk.lock();
+        if desk.stopping {
+            return Err(shut_down());
+        }
+        if group.closed.load(Ordering::Acquire) {
+            return Err(Error::new(Kind::Closed, "the client is closed"));
+        }
+        if let Some(there) = desk.slots.get(entry.key()).and_then(|slot| desk.entries.get(slot)) {
+            return Ok(Some(there.clone()));
+        }
+        desk.slots.insert(entry.key().clone(), entry.slot());
+        desk.entries.insert(entry.slot(), entry.clone());
+        Ok(None)
+    }
+
+    fn find(&self, key: &TaskKey) -> Option<Arc<TaskEntry>> {
+        let desk = self.desk.lock();
+        desk.slots.get(key).and_then(|slot| desk.entries.get(slot)).cloned()
+    }
+
+    fn new_slot(&self) -> Slot {
+        let mut desk = self.desk.lock();
+        desk.last_slot += 1;
+        desk.last_slot
+    }
+}
+
+/// The tasks of one client.
+pub(crate) struct Group {
+    id: u64,
+    engine: Arc<Engine>,
+    /// Set and tested under the engine's lock, so that no task slips in behind a close.
+    closed: AtomicBool,
+}
+
+impl Group {
+    /// Follows a task that a call was just answered with. When this returns, the ledger has it and the host was told
+    /// of its creation; its further events wait until the returned guard is dropped. A task that is followed already
+    /// is returned as it is.
+    ///
+    /// # Errors
+    /// [`Kind::Closed`] after a close. A ledger that fails is no error here: the host is told, and the task is followed.
+    pub(crate) fn follow(&self, seed: Task, about: TaskAbout, links: Links) -> Result<Held> {
+        let key = TaskKey { server: about.server.clone(), id: seed.id.as_str().into() };
+        let who = self.identity(key, Arc::new(about), &links);
+        self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Seeded(Arc::new(seed))))
+    }
+
+    /// Follows a task by its id alone, with what the ledger knows of it (which then counts more than `about`). The
+    /// first poll is made at once. A task whose end the ledger holds is returned as ended, without an event.
+    ///
+    /// # Errors
+    /// [`Kind::Closed`] after a close; what the ledger fails with: without it, a question might be answered twice.
+    pub(crate) fn adopt(&self, id: &str, about: TaskAbout, links: Links) -> Result<Held> {
+        let key = TaskKey { server: about.server.clone(), id: id.into() };
+        if let Some(there) = self.engine.find(&key) {
+            return Ok(Held::loose(there));
+        }
+        let record = guarded(|| links.ledger.find(&key))?;
+        let about = record.as_ref().map_or_else(|| Arc::new(about), |record| record.about.clone());
+        let mut who = self.identity(key, about, &links);
+        let Some(record) = record else {
+            return self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(Past::default())));
+        };
+        let age = who.received.duration_since(record.received).unwrap_or_default();
+        who.received = record.received;
+        if let Some(reason) = record.end {
+            let machine = Machine::ended(stored_end(reason, &record), record.last);
+            return Ok(Held::loose(TaskEntry::over(who, links, &self.engine, machine)));
+        }
+        let past =
+            Past { last: record.last, answers: record.answers, cancel_pending: record.cancel_pending, age };
+        self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(past)))
+    }
+
+    /// The tasks that are followed for this client, oldest first.
+    pub(crate) fn tasks(&self) -> Vec<Arc<TaskEntry>> {
+        let mut tasks: Vec<_> = {
+            let desk = self.engine.desk.lock();
+            desk.entries.values().filter(|entry| entry.group() == self.id).cloned().collect()
+        };
+        tasks.sort_by_key(|entry| entry.slot());
+        tasks
+    }
+
+    /// The followed task with this id.
+    pub(crate) fn find(&self, server: &str, id: &str) -> Option<Arc<TaskEntry>> {
+        let key = TaskKey { server: server.into(), id: id.into() };
+        self.engine.find(&key).filter(|entry| entry.group() == self.id)
+    }
+
+    /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.
+    pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
+        let Some(entry) = self.find(server, &task.id) else { return false };
+        entry.post(TaskEvent::Pushed(Arc::new(task)));
+        true
+    }
+
+    /// The network came back or the machine woke (design rule 14).
+    pub(crate) fn poke(&self) {
+        for entry in self.tasks() {
+            entry.poke();
+        }
+    }
+
+    /// The client goes away: every handle ends as closed, and round trips on their way are cut. Does not wait.
+    pub(crate) fn close(&self) {
+        {
+            let _desk = self.engine.desk.lock();
+            self.closed.store(true, Ordering::Release);
+        }
+        for entry in self.tasks() {
+            entry.post(TaskEvent::Closed);
+        }
+        // After the ends, so that what the cut trips report comes to machines that no longer listen.
+        self.engine.pool.cut(self.id);
+    }
+
+    fn identity(&self, key: TaskKey, about: Arc<TaskAbout>, links: &Links) -> Identity {
+        let lane = Lane { origin: links.wire.origin().into(), group: self.id };
+        Identity { slot: self.engine.new_slot(), lane, key, about, received: self.engine.clock.wall() }
+    }
+
+    fn enlist(&self, entry: Arc<TaskEntry>) -> Result<Held> {
+        match self.engine.list(self, &entry)? {
+            Some(there) => Ok(Held::loose(there)),
+            None => Ok(entry.begin()),
+        }
+    }
+}
+
+fn stored_end(reason: EndReason, record: &Record) -> End {
+    let told = record.last.as_deref().and_then(End::told_by);
+    match (reason, told) {
+        (EndReason::Completed | EndReason::Failed | EndReason::Cancelled, Some(end)) => end,
+        (EndReason::Completed, None) => End { reason, error: None, forget: false },
+        (EndReason::Failed, None) => End::of(reason, Kind::TaskFailed, "the task failed"),
+        (EndReason::Cancelled, None) => End::of(reason, Kind::TaskCancelled, "the task was cancelled"),
+        (EndReason::Expired, _) => End::of(reason, Kind::TaskExpired, "the task outlived its time to live"),
+        (EndReason::Unknown, _) => End::of(reason, Kind::TaskUnknown, "the server does not know the task, or no longer"),
+        (EndReason::Closed, _) => End::closed(),
+    }
+}
+
+fn shut_down() -> Error {
+    Error::new(Kind::Closed, "the library is shut down")
+}
+
+#[cfg(test)]
+mod tests;

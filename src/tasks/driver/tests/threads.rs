@@ -1,0 +1,120 @@
+//! The engine with real threads and a clock that the test moves: every wait is for an event.
+#![allow(clippy::disallowed_methods, reason = "the engine's own threads are what is tested")]
+
+use std::sync::atomic::AtomicUsize;
+
+use super::world::{Plan, World};
+use super::*;
+use crate::spawn::Job;
+use crate::tasks::TaskWire as _;
+
+/// Starts threads, counts those that live, and may refuse the first ones with a name.
+#[derive(Default)]
+struct Threads {
+    alive: Arc<AtomicUsize>,
+    refuse: AtomicUsize,
+}
+
+impl Spawn for Threads {
+    fn spawn(&self, name: &'static str, job: Job) -> Result<()> {
+        let take = |left: usize| left.checked_sub(1);
+        if name == "mcp-poll" && self.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
+            return Err(Error::new(Kind::Memory, "no more threads"));
+        }
+        let alive = self.alive.clone();
+        alive.fetch_add(1, Ordering::AcqRel);
+        std::thread::spawn(move || {
+            job();
+            alive.fetch_sub(1, Ordering::AcqRel);
+        });
+        Ok(())
+    }
+}
+
+fn threaded(refuse: usize) -> (World, Arc<Threads>) {
+    let threads = Arc::new(Threads { refuse: AtomicUsize::new(refuse), ..Threads::default() });
+    let mut world = World::new(1);
+    world.engine = Engine::new(world.clock.clone(), threads.clone(), 1);
+    world.group = world.engine.group().unwrap();
+    (world, threads)
+}
+
+/// Moves the clock and waits until this many polls were made.
+fn until_polled(world: &World, entry: &Arc<TaskEntry>, done: impl Fn(&crate::tasks::snapshot::Snapshot) -> bool) {
+    world.clock.advance(2 * SECOND);
+    world.engine.nudge();
+    assert!(entry.wait_until(Deadline::Never, &CancelToken::new(), done).is_some());
+}
+
+#[test]
+fn scheduler_and_workers_follow_tasks_and_shut_down() {
+    let (mut world, threads) = threaded(0);
+    let server = world.server("http://a", Duration::ZERO);
+    let plan = Plan { work: SECOND, ..Plan::default() };
+    let entries: Vec<_> = (0..200).map(|n| world.follow(&server, &format!("t{n}"), plan)).collect();
+    for entry in &entries {
+        until_polled(&world, entry, |snapshot| snapshot.has_ended());
+    }
+    assert_eq!(world.host.ended("Completed"), 200);
+    world.follow(&server, "open", Plan { work: 10_000 * SECOND, ..Plan::default() });
+    assert!(world.engine.shutdown(Deadline::Never));
+    assert_eq!(world.host.ended("Closed"), 1);
+    assert_eq!(world.engine.followed(), 0);
+    while threads.alive.load(Ordering::Acquire) > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(world.engine.group().err().unwrap().message(), "the library is shut down");
+    let seed = server.get("open", &CancelToken::new()).unwrap();
+    assert!(world.group.follow(seed, about("http://a"), world.links(&server)).is_err());
+}
+
+#[test]
+fn a_refused_thread_is_a_failed_attempt_and_no_lost_task() {
+    let (mut world, _threads) = threaded(2);
+    let server = world.server("http://a", Duration::ZERO);
+    let entry = world.follow(&server, "t", Plan { work: SECOND, ..Plan::default() });
+    until_polled(&world, &entry, |snapshot| snapshot.degraded().is_some());
+    assert_eq!(entry.snapshot().degraded().map(Error::kind), Some(Kind::Memory));
+    let mut waits = 0;
+    while !entry.snapshot().has_ended() && waits < 100_000 {
+        world.clock.advance(SECOND);
+        world.engine.nudge();
+        std::thread::yield_now();
+        waits += 1;
+    }
+    assert!(entry.wait(Deadline::Never, &CancelToken::new()).is_some());
+    assert!(world.engine.shutdown(Deadline::Never));
+}
+
+#[test]
+fn a_wait_is_woken_by_a_cancel_from_another_thread() {
+    let mut world = World::new(2);
+    let server = world.server("http://a", Duration::ZERO);
+    let entry = world.follow(&server, "t", Plan::default());
+    let token = Arc::new(CancelToken::new());
+    let (theirs, there) = (token.clone(), entry.clone());
+    let waiter = std::thread::spawn(move || there.wait(Deadline::Never, &theirs).is_none());
+    token.cancel(Why::Host);
+    assert!(waiter.join().unwrap());
+}
+
+#[test]
+fn threads_that_answer_the_same_question_race_to_one_update() {
+    let mut world = World::new(3);
+    let server = world.server("http://a", Duration::ZERO);
+    for n in 0..50 {
+        let id = format!("t{n}");
+        let entry = world.follow(&server, &id, Plan { work: 1_000 * SECOND, ask_at: Some(SECOND), ..Plan::default() });
+        world.run(Duration::from_secs(10 * (n + 1)));
+        let racers: Vec<_> = (0..4)
+            .map(|_| {
+                let entry = entry.clone();
+                std::thread::spawn(move || entry.answer(answer("q")) == Verdict::Accepted)
+            })
+            .collect();
+        let won = racers.into_iter().map(|racer| racer.join().unwrap()).filter(|won| *won).count();
+        assert_eq!(won, 1);
+        world.run(Duration::from_secs(10 * (n + 1)));
+        assert_eq!(server.updates(&id), 1);
+    }
+}

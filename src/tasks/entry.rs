@@ -1,0 +1,455 @@
+//! One followed task: joins the machine with the ledger, the host and the wire.
+//!
+//! The machine steps under a short lock, at once, wherever the event comes from. What a step wants done is queued, and
+//! whoever finds no runner becomes the runner: so the actions of one task are done one by one and in order, by one
+//! thread at a time, with no lock held during a ledger write, a callback or a round trip. A callback that acts on its
+//! own task only adds to the queue.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::time::{Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::cancel::{CancelToken, Wake};
+use crate::clock::{Clock, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::input::InputAnswer;
+use crate::protocol::task::Task;
+use crate::tasks::driver::Engine;
+use crate::tasks::errand::{Chore, Errand, guarded};
+use crate::tasks::keys::{Sender, Verdict};
+use crate::tasks::ledger::{Ledger, Record, TaskAbout, TaskKey};
+use crate::tasks::pace::Moment;
+use crate::tasks::queue::Lane;
+use crate::tasks::schedule::Slot;
+use crate::tasks::snapshot::Snapshot;
+use crate::tasks::state::{Actions, Asker, Machine, TaskAction, TaskEvent, Trip};
+use crate::tasks::{Announcement, EndReason, FollowOptions, TaskHost, TaskWire};
+
+/// What a task is connected to.
+#[derive(Clone)]
+pub(crate) struct Links {
+    /// The server's side.
+    pub wire: Arc<dyn TaskWire>,
+    /// The program's side.
+    pub host: Arc<dyn TaskHost>,
+    /// Where it is stored.
+    pub ledger: Arc<dyn Ledger>,
+    /// How it is followed.
+    pub options: FollowOptions,
+}
+
+/// Which task, and whose.
+pub(crate) struct Identity {
+    pub(crate) slot: Slot,
+    pub(crate) lane: Lane,
+    pub(crate) key: TaskKey,
+    pub(crate) about: Arc<TaskAbout>,
+    /// When the task was received, wall time.
+    pub(crate) received: SystemTime,
+}
+
+/// A task that is followed, or was.
+pub(crate) struct TaskEntry {
+    who: Identity,
+    links: Links,
+    engine: Weak<Engine>,
+    clock: Arc<dyn Clock>,
+    core: Mutex<Core>,
+    /// What callers see: behind the machine by as much as is not yet in the ledger.
+    seen: Mutex<Arc<Snapshot>>,
+    changed: Condvar,
+}
+
+struct Core {
+    machine: Machine,
+    steps: VecDeque<Step>,
+    running: bool,
+}
+
+/// What one event wants done, with the task as it was then.
+struct Step {
+    actions: Actions,
+    snapshot: Arc<Snapshot>,
+    record: Option<Record>,
+}
+
+/// A new task whose events are held back, all but "created", until this is dropped: the caller first tells of its own
+/// call's completion.
+#[must_use = "nothing is polled until this is dropped"]
+pub(crate) struct Held(Arc<TaskEntry>, bool);
+
+impl Held {
+    /// The task.
+    pub(crate) fn entry(&self) -> &Arc<TaskEntry> {
+        &self.0
+    }
+
+    /// Lets the events go and returns the task.
+    pub(crate) fn start(self) -> Arc<TaskEntry> {
+        self.0.clone()
+    }
+
+    pub(crate) fn loose(entry: Arc<TaskEntry>) -> Self {
+        Self(entry, false)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.run();
+        }
+    }
+}
+
+impl TaskEntry {
+    /// A task in its first step, not run yet.
+    pub(crate) fn new(who: Identity, links: Links, engine: &Arc<Engine>, first: TaskEvent) -> Arc<Self> {
+        let machine = Machine::new(links.options.clone());
+        let entry = Self::over(who, links, engine, machine);
+        entry.advance(&mut entry.core.lock(), first);
+        entry
+    }
+
+    /// A task around this machine, which may have ended.
+    pub(crate) fn over(who: Identity, links: Links, engine: &Arc<Engine>, machine: Machine) -> Arc<Self> {
+        let clock = engine.clock().clone();
+        let snapshot = Arc::new(Snapshot::of(&who.key.id, &who.about, &machine, Moment::of(&*clock)));
+        // Running from the start: the first step belongs to `begin`, the later ones to the drop of `Held`.
+        let running = machine.end().is_none();
+        let core = Core { machine, steps: VecDeque::new(), running };
+        Arc::new(Self {
+            who,
+            links,
+            engine: Arc::downgrade(engine),
+            clock,
+            core: Mutex::new(core),
+            seen: Mutex::new(snapshot),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Does the first step: the ledger has the task and the host knows of it when this returns.
+    pub(crate) fn begin(self: &Arc<Self>) -> Held {
+        let step = self.core.lock().steps.pop_front();
+        if let Some(step) = step {
+            self.execute(step);
+        }
+        Held(self.clone(), true)
+    }
+
+    pub(crate) fn wire(&self) -> &dyn TaskWire {
+        &*self.links.wire
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Which task.
+    pub(crate) fn key(&self) -> &TaskKey {
+        &self.who.key
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        self.who.slot
+    }
+
+    pub(crate) fn group(&self) -> u64 {
+        self.who.lane.group
+    }
+
+    /// The task as it stands.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.seen.lock().clone()
+    }
+
+    /// When a poll is next due, automatic or not; `None` once it has ended.
+    pub(crate) fn next_poll_due(&self) -> Option<Instant> {
+        self.core.lock().machine.next_poll_due()
+    }
+
+    /// Asks the server once, on this thread. On a task that has ended: no round trip.
+    ///
+    /// # Errors
+    /// What the round trip failed with; the task is followed on. A cancelled refresh leaves no trace.
+    pub(crate) fn refresh(self: &Arc<Self>, cancel: &CancelToken) -> Result<Arc<Snapshot>> {
+        let known = self.snapshot();
+        if known.has_ended() {
+            return Ok(known);
+        }
+        let trip = Trip { by: Asker::Host, started: self.clock.now() };
+        let outcome = self.get(cancel);
+        let (event, error) = match outcome {
+            Ok(task) => {
+                let hollow = task.check_payload().err();
+                (TaskEvent::Polled(Arc::new(task), trip), hollow)
+            }
+            // The host gave up, the server did nothing wrong.
+            Err(error) if error.kind() == Kind::Cancelled || cancel.cancelled().is_some() => return Err(error),
+            Err(error) => (TaskEvent::PollFailed(error.clone(), trip), Some(error)),
+        };
+        let (_, snapshot) = self.transition(event, |_| ());
+        match error {
+            Some(error) if !snapshot.has_ended() => Err(error),
+            _ => Ok(snapshot),
+        }
+    }
+
+    /// Answers questions; a worker carries the answers, and repeats what does not arrive.
+    pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Verdict {
+        let asked = answers.clone();
+        self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0
+    }
+
+    /// Answers questions with one round trip on this thread, under the same rules.
+    ///
+    /// # Errors
+    /// What the round trip failed with; the questions are then open again, and sending the same answers once more is
+    /// safe: the server ignores keys that it has an answer to.
+    pub(crate) fn update(self: &Arc<Self>, answers: Vec<InputAnswer>, cancel: &CancelToken) -> Result<Verdict> {
+        let asked = answers.clone();
+        let ask = |machine: &Machine| (machine.weigh(&asked), machine.fresh(&asked));
+        let ((verdict, fresh), _) = self.transition(TaskEvent::Answered(answers, Sender::Caller), ask);
+        if verdict != Verdict::Accepted {
+            return Ok(verdict);
+        }
+        let keys = fresh.iter().map(|answer| answer.key.clone()).collect();
+        let outcome = guarded(|| self.links.wire.update(&self.who.key.id, &fresh, cancel));
+        self.post(TaskEvent::UpdateDone(keys, Sender::Caller, outcome.clone()));
+        outcome.map(|()| Verdict::Accepted)
+    }
+
+    /// Asks the server to cancel; the task is followed to its real end, or let go, by option. False where it has
+    /// ended or was asked before.
+    pub(crate) fn cancel(self: &Arc<Self>) -> bool {
+        self.transition(TaskEvent::CancelAsked, |machine| machine.end().is_none() && !machine.cancel_asked()).0
+    }
+
+    /// Ends the handle as closed, and the ledger forgets the task. The task may go on at the server.
+    pub(crate) fn let_go(self: &Arc<Self>) {
+        self.post(TaskEvent::LetGo);
+    }
+
+    /// The network came back or the machine woke: polls what is degraded or was slept over.
+    pub(crate) fn poke(self: &Arc<Self>) {
+        self.post(TaskEvent::Poked);
+    }
+
+    /// The host has the end; the ledger drops the result.
+    ///
+    /// # Errors
+    /// Where the ledger fails.
+    pub(crate) fn acknowledge(&self) -> Result<bool> {
+        guarded(|| self.links.ledger.acknowledge(&self.who.key))
+    }
+
+    /// Waits for the end; `None` where the deadline or the cancel came first.
+    pub(crate) fn wait(self: &Arc<Self>, deadline: Deadline, cancel: &CancelToken) -> Option<Arc<Snapshot>> {
+        self.wait_until(deadline, cancel, Snapshot::has_ended)
+    }
+
+    /// Waits until the snapshot is as wanted. `done` runs under a lock: it only looks.
+    pub(crate) fn wait_until(
+        self: &Arc<Self>,
+        deadline: Deadline,
+        cancel: &CancelToken,
+        done: impl Fn(&Snapshot) -> bool,
+    ) -> Option<Arc<Snapshot>> {
+        let bell = Arc::new(WaitBell(self.clone()));
+        let hook: Weak<dyn Wake> = Arc::downgrade(&bell) as Weak<dyn Wake>;
+        let registered = cancel.on_cancel(hook);
+        let mut seen = self.seen.lock();
+        loop {
+            if done(&seen) {
+                return Some(seen.clone());
+            }
+            if registered.is_err() || cancel.cancelled().is_some() {
+                return None;
+            }
+            match deadline.left(self.clock.now()) {
+                Err(_) => return None,
+                Ok(None) => self.changed.wait(&mut seen),
+                Ok(Some(left)) => {
+                    self.changed.wait_for(&mut seen, left);
+                }
+            }
+        }
+    }
+
+    /// Feeds the machine.
+    pub(crate) fn post(self: &Arc<Self>, event: TaskEvent) {
+        self.transition(event, |_| ());
+    }
+
+    /// Feeds the machine; `ask` looks at it just before, under the same lock.
+    fn transition<R>(self: &Arc<Self>, event: TaskEvent, ask: impl FnOnce(&Machine) -> R) -> (R, Arc<Snapshot>) {
+        let (asked, snapshot, run) = {
+            let mut core = self.core.lock();
+            let asked = ask(&core.machine);
+            let snapshot = self.advance(&mut core, event);
+            let run = !core.running && !core.steps.is_empty();
+            core.running |= run;
+            (asked, snapshot, run)
+        };
+        if run {
+            self.run();
+        }
+        (asked, snapshot.unwrap_or_else(|| self.snapshot()))
+    }
+
+    /// One step of the machine. `None` where it had ended before.
+    fn advance(&self, core: &mut Core, event: TaskEvent) -> Option<Arc<Snapshot>> {
+        if core.machine.end().is_some() {
+            return None;
+        }
+        let engine = self.engine.upgrade()?;
+        let (at, mut actions) = (Moment::of(&*self.clock), Actions::new());
+        core.machine.on(event, at, engine.jitter(), &mut actions);
+        let snapshot = Arc::new(Snapshot::of(&self.who.key.id, &self.who.about, &core.machine, at));
+        // Made now, not when it is written: by then the machine may have moved on.
+        let wanted = actions.iter().any(|action| matches!(action, TaskAction::Record));
+        let record = wanted.then(|| self.record_of(&core.machine));
+        core.steps.push_back(Step { actions, snapshot: snapshot.clone(), record });
+        Some(snapshot)
+    }
+
+    fn record_of(&self, machine: &Machine) -> Record {
+        let mut record = Record {
+            key: self.who.key.clone(),
+            about: self.who.about.clone(),
+            received: self.who.received,
+            stored: self.clock.wall(),
+            last: machine.task().cloned(),
+            answers: machine.stored_answers(),
+            cancel_pending: machine.cancel_pending(),
+            end: machine.end().map(|end| end.reason).filter(|reason| *reason != EndReason::Closed),
+            acknowledged: false,
+        };
+        if !self.who.about.keep_result {
+            record.drop_result();
+        }
+        record
+    }
+
+    /// Does what is queued, as the one runner.
+    fn run(self: &Arc<Self>) {
+        loop {
+            let step = {
+                let mut core = self.core.lock();
+                let step = core.steps.pop_front();
+                core.running = step.is_some();
+                step
+            };
+            match step {
+                Some(step) => self.execute(step),
+                None => return,
+            }
+        }
+    }
+
+    fn execute(self: &Arc<Self>, step: Step) {
+        let Step { actions, snapshot, mut record } = step;
+        let mut published = false;
+        for action in actions {
+            if let TaskAction::Record = action {
+                if let Some(record) = record.take() {
+                    self.store(record, &snapshot);
+                }
+                continue;
+            }
+            if !std::mem::replace(&mut published, true) {
+                self.publish(&snapshot);
+            }
+            self.act(action, &snapshot);
+        }
+        if !published {
+            self.publish(&snapshot);
+        }
+    }
+
+    fn publish(&self, snapshot: &Arc<Snapshot>) {
+        // The old one is dropped after unlocking.
+        let _old = std::mem::replace(&mut *self.seen.lock(), snapshot.clone());
+        self.changed.notify_all();
+    }
+
+    fn act(self: &Arc<Self>, action: TaskAction, snapshot: &Arc<Snapshot>) {
+        match action {
+            TaskAction::Record => {}
+            TaskAction::Forget => {
+                // A record that cannot be removed is found again after a restart: annoying, not wrong.
+                let _removed = guarded(|| self.links.ledger.remove(&self.who.key));
+            }
+            TaskAction::Poll => self.submit(Chore::Poll),
+            TaskAction::SendUpdate(answers) => self.submit(Chore::Update(answers)),
+            TaskAction::SendCancel => self.submit(Chore::Cancel),
+            TaskAction::Announce(what) => self.announce(snapshot, what),
+            TaskAction::Ask(request) => self.announce(snapshot, Announcement::Ask(request)),
+            TaskAction::Withdraw(key) => self.announce(snapshot, Announcement::Withdrawn(key)),
+            TaskAction::WakeAt(at) => {
+                if let Some(engine) = self.engine.upgrade() {
+                    engine.wake_at(self.who.slot, at);
+                }
+            }
+            TaskAction::Finish(_) => {
+                if let Some(engine) = self.engine.upgrade() {
+                    engine.finished(self);
+                }
+            }
+        }
+    }
+
+    fn store(self: &Arc<Self>, record: Record, snapshot: &Arc<Snapshot>) {
+        let event = match guarded(|| self.links.ledger.put(record)) {
+            Ok(()) => TaskEvent::Recorded,
+            Err(error) => TaskEvent::RecordFailed(error),
+        };
+        let mut actions = Actions::new();
+        if let Some(engine) = self.engine.upgrade() {
+            self.core.lock().machine.on(event, Moment::of(&*self.clock), engine.jitter(), &mut actions);
+        }
+        // Done here and now: the host hears that nothing is stored before it hears of what was not stored.
+        for action in actions {
+            self.act(action, snapshot);
+        }
+    }
+
+    fn announce(&self, snapshot: &Arc<Snapshot>, what: Announcement) {
+        // A host that panics has had its event.
+        let _caught = catch_unwind(AssertUnwindSafe(|| self.links.host.announce(snapshot, what)));
+    }
+
+    fn submit(self: &Arc<Self>, chore: Chore) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.pool().submit(&self.who.lane, Errand::new(self.clone(), chore));
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.core.lock().machine.end().is_some()
+    }
+
+    /// One `tasks/get`.
+    pub(crate) fn get(&self, cancel: &CancelToken) -> Result<Task> {
+        let task = guarded(|| self.links.wire.get(&self.who.key.id, cancel))?;
+        if task.id != *self.who.key.id {
+            return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));
+        }
+        Ok(task)
+    }
+}
+
+/// Wakes the waiters of an entry.
+struct WaitBell(Arc<TaskEntry>);
+
+impl Wake for WaitBell {
+    fn wake(&self) {
+        // The lock closes the gap between a waiter's look at the token and its sleep; nobody holds it for long.
+        drop(self.0.seen.lock());
+        self.0.changed.notify_all();
+    }
+}

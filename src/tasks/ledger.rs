@@ -1,0 +1,194 @@
+//! The ledger: what of a task must survive. A trait, and the one in memory.
+//!
+//! A record holds no credential. Its key is the server's *configured* identity and the task id, so that equal ids of
+//! two servers never mix.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::protocol::json::Json;
+use crate::protocol::task::Task;
+use crate::tasks::EndReason;
+use crate::tasks::keys::StoredAnswer;
+
+/// Which task: the server and its id there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TaskKey {
+    /// The server's configured identity.
+    pub server: Arc<str>,
+    /// The server's id of the task.
+    pub id: Arc<str>,
+}
+
+/// What the client knows of a task and the server does not tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaskAbout {
+    /// The server's configured identity.
+    pub server: Arc<str>,
+    /// The tool that was called.
+    pub tool: String,
+    /// The model's id of the call.
+    pub tool_call_id: Option<String>,
+    /// The host's own JSON.
+    pub host: Option<Json>,
+    /// A digest of the arguments.
+    pub arguments_digest: Option<String>,
+    /// False for private results: they are not stored.
+    pub keep_result: bool,
+}
+
+/// One task as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Which task.
+    pub key: TaskKey,
+    /// The client's part.
+    pub about: Arc<TaskAbout>,
+    /// When the task was received, wall time.
+    pub received: SystemTime,
+    /// When this record was made, wall time.
+    pub stored: SystemTime,
+    /// The last answer of the server's; with the result, if there is one and it is to be kept.
+    pub last: Option<Arc<Task>>,
+    /// The keys that were answered.
+    pub answers: Vec<StoredAnswer>,
+    /// A cancel was asked for and has not reached the server.
+    pub cancel_pending: bool,
+    /// How it ended; never `Closed`, which ends a handle and no task.
+    pub end: Option<EndReason>,
+    /// The host has confirmed that it has the end.
+    pub acknowledged: bool,
+}
+
+/// Keeps records. Called by one thread at a time for any one task, by several for different ones.
+pub(crate) trait Ledger: Send + Sync {
+    /// Stores a record in place of an older one of the same key. It is safe when this returns.
+    fn put(&self, record: Record) -> Result<()>;
+    /// The record of a task.
+    fn find(&self, key: &TaskKey) -> Result<Option<Record>>;
+    /// The tasks of a server that have not ended, or whose end is not acknowledged, in the order they were received.
+    fn outstanding(&self, server: &str) -> Result<Vec<Record>>;
+    /// The host has the end of this task: its result is dropped. False where there is no ended record.
+    fn acknowledge(&self, key: &TaskKey) -> Result<bool>;
+    /// Takes a record out. False where there is none.
+    fn remove(&self, key: &TaskKey) -> Result<bool>;
+    /// Takes out the records of ended tasks stored before this moment, acknowledged or not; returns how many.
+    fn purge(&self, before: SystemTime) -> Result<usize>;
+}
+
+impl Record {
+    /// Drops the result and the text around it, and keeps how the task stood.
+    pub(crate) fn drop_result(&mut self) {
+        if let Some(last) = self.last.as_ref().filter(|last| last.status.is_terminal()) {
+            let bare = Task { result: None, fault: None, raw: Json::trusted("{}"), ..Task::clone(last) };
+            self.last = Some(Arc::new(bare));
+        }
+    }
+}
+
+/// The ledger in memory: it lives as long as the process.
+#[derive(Debug)]
+pub(crate) struct MemoryLedger {
+    /// So many records of ended tasks are kept; beyond, the oldest ends go first.
+    keep_ended: usize,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    records: HashMap<TaskKey, Record>,
+    /// Ended tasks in the order of their ends; may name records that are gone.
+    ended: VecDeque<TaskKey>,
+}
+
+impl Default for MemoryLedger {
+    fn default() -> Self {
+        Self::keeping(DEFAULT_KEEP_ENDED)
+    }
+}
+
+impl MemoryLedger {
+    /// A ledger that keeps so many ended tasks.
+    pub(crate) fn keeping(keep_ended: usize) -> Self {
+        Self { keep_ended, book: Mutex::default() }
+    }
+}
+
+impl Ledger for MemoryLedger {
+    fn put(&self, record: Record) -> Result<()> {
+        let mut dropped = Vec::new();
+        {
+            let mut book = self.book.lock();
+            let (key, ended) = (record.key.clone(), record.end.is_some());
+            let old = book.records.insert(key.clone(), record);
+            if ended && old.as_ref().is_none_or(|old| old.end.is_none()) {
+                book.ended.push_back(key);
+            }
+            dropped.extend(old);
+            while book.ended.len() > self.keep_ended {
+                let Some(oldest) = book.ended.pop_front() else { break };
+                // A task that is followed anew after its end has a record that is not ended: it stays.
+                if book.records.get(&oldest).is_some_and(|record| record.end.is_some()) {
+                    dropped.extend(book.records.remove(&oldest));
+                }
+            }
+        }
+        // Large results are freed after unlocking.
+        drop(dropped);
+        Ok(())
+    }
+
+    fn find(&self, key: &TaskKey) -> Result<Option<Record>> {
+        Ok(self.book.lock().records.get(key).cloned())
+    }
+
+    fn outstanding(&self, server: &str) -> Result<Vec<Record>> {
+        let mut found: Vec<Record> = {
+            let book = self.book.lock();
+            let wanted = |record: &&Record| *record.key.server == *server && !(record.end.is_some() && record.acknowledged);
+            book.records.values().filter(wanted).cloned().collect()
+        };
+        found.sort_by(|a, b| (a.received, &a.key).cmp(&(b.received, &b.key)));
+        Ok(found)
+    }
+
+    fn acknowledge(&self, key: &TaskKey) -> Result<bool> {
+        let mut book = self.book.lock();
+        let Some(record) = book.records.get_mut(key).filter(|record| record.end.is_some()) else { return Ok(false) };
+        record.acknowledged = true;
+        record.drop_result();
+        Ok(true)
+    }
+
+    fn remove(&self, key: &TaskKey) -> Result<bool> {
+        let old = self.book.lock().records.remove(key);
+        Ok(old.is_some())
+    }
+
+    fn purge(&self, before: SystemTime) -> Result<usize> {
+        let mut gone = Vec::new();
+        {
+            let mut book = self.book.lock();
+            let old: Vec<TaskKey> = book
+                .records
+                .values()
+                .filter(|record| record.end.is_some() && record.stored < before)
+                .map(|record| record.key.clone())
+                .collect();
+            gone.extend(old.iter().filter_map(|key| book.records.remove(key)));
+            let Book { records, ended } = &mut *book;
+            ended.retain(|key| records.contains_key(key));
+        }
+        Ok(gone.len())
+    }
+}
+
+/// Chosen: enough for a host that looks at its results late, little enough for one that never does.
+const DEFAULT_KEEP_ENDED: usize = 1_000;
+
+#[cfg(test)]
+mod tests;

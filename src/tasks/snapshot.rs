@@ -1,0 +1,155 @@
+//! What the host sees of a task at one moment. Immutable, shared, cheap: the large texts are shared with the machine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, RpcFault};
+use crate::protocol::json::Json;
+use crate::protocol::task::{Task, TaskStatus, Ttl};
+use crate::tasks::EndReason;
+use crate::tasks::keys::OpenInput;
+use crate::tasks::ledger::TaskAbout;
+use crate::tasks::pace::Moment;
+use crate::tasks::state::Machine;
+
+/// A task at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    id: Arc<str>,
+    about: Arc<TaskAbout>,
+    task: Option<Arc<Task>>,
+    status: TaskStatus,
+    end: Option<(EndReason, Option<Error>)>,
+    inputs: Vec<OpenInput>,
+    ttl: Ttl,
+    poll_interval: Option<Duration>,
+    overdue: bool,
+    degraded: Option<Error>,
+    next_poll_due: Option<Instant>,
+    cancel_asked: bool,
+}
+
+impl Snapshot {
+    /// The machine's state at this moment.
+    pub(crate) fn of(id: &Arc<str>, about: &Arc<TaskAbout>, machine: &Machine, at: Moment) -> Self {
+        Self {
+            id: id.clone(),
+            about: about.clone(),
+            task: machine.task().cloned(),
+            status: machine.status(),
+            end: machine.end().map(|end| (end.reason, end.error.clone())),
+            inputs: machine.open_inputs(),
+            ttl: machine.ttl(),
+            poll_interval: machine.poll_interval(),
+            overdue: machine.overdue(at),
+            degraded: machine.degraded().cloned(),
+            next_poll_due: machine.next_poll_due(),
+            cancel_asked: machine.cancel_asked(),
+        }
+    }
+
+    /// The server's id of the task.
+    pub(crate) fn task_id(&self) -> &str {
+        &self.id
+    }
+
+    /// The client's part: server, tool, the caller's ids and JSON.
+    pub(crate) fn about(&self) -> &TaskAbout {
+        &self.about
+    }
+
+    /// The status. Unknown and expired read as failed; a task that is closed reads as it last stood.
+    pub(crate) fn status(&self) -> TaskStatus {
+        self.status
+    }
+
+    /// Why the task ended, once it has.
+    pub(crate) fn end_reason(&self) -> Option<EndReason> {
+        self.end.as_ref().map(|(reason, _)| *reason)
+    }
+
+    /// True where nothing follows.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The error of an end that is no completion.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        self.end.as_ref().and_then(|(_, error)| error.as_ref())
+    }
+
+    /// The server's words about the status.
+    pub(crate) fn message(&self) -> Option<&str> {
+        self.task.as_ref()?.message.as_deref()
+    }
+
+    /// `createdAt` as sent.
+    pub(crate) fn created_at(&self) -> Option<&str> {
+        self.task.as_ref()?.created_at.as_deref()
+    }
+
+    /// `lastUpdatedAt` as sent.
+    pub(crate) fn updated_at(&self) -> Option<&str> {
+        self.task.as_ref()?.updated_at.as_deref()
+    }
+
+    /// The last time to live that was told.
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    /// The last interval that was told.
+    pub(crate) fn poll_interval(&self) -> Option<Duration> {
+        self.poll_interval
+    }
+
+    /// The questions that wait for the host, in the server's order.
+    pub(crate) fn inputs(&self) -> &[OpenInput] {
+        &self.inputs
+    }
+
+    /// Open questions of a method that no revision knows: (key, method). They may be answered by hand.
+    pub(crate) fn unknown_inputs(&self) -> &[(String, String)] {
+        match &self.task {
+            Some(task) if self.end.is_none() => &task.unknown_inputs,
+            _ => &[],
+        }
+    }
+
+    /// The result of a completed task.
+    pub(crate) fn result(&self) -> Option<&Json> {
+        let completed = self.end_reason() == Some(EndReason::Completed);
+        self.task.as_ref().filter(|_| completed)?.result.as_ref()
+    }
+
+    /// The server's JSON-RPC error of a failed task.
+    pub(crate) fn fault(&self) -> Option<&RpcFault> {
+        let failed = self.end_reason() == Some(EndReason::Failed);
+        self.task.as_ref().filter(|_| failed)?.fault.as_ref()
+    }
+
+    /// The last answer of the server's as sent.
+    pub(crate) fn raw(&self) -> Option<&Json> {
+        self.task.as_ref().map(|task| &task.raw)
+    }
+
+    /// True where the time to live has passed.
+    pub(crate) fn overdue(&self) -> bool {
+        self.overdue
+    }
+
+    /// The error of the last poll, while polls fail.
+    pub(crate) fn degraded(&self) -> Option<&Error> {
+        self.degraded.as_ref()
+    }
+
+    /// When a poll is next due, automatic or not.
+    pub(crate) fn next_poll_due(&self) -> Option<Instant> {
+        self.next_poll_due
+    }
+
+    /// True where the host asked for a cancel that was neither refused nor given up.
+    pub(crate) fn cancel_asked(&self) -> bool {
+        self.cancel_asked
+    }
+}
