@@ -1,0 +1,225 @@
+//! The settings of an HTTP server, checked: what exists here can be sent.
+
+use ureq::http::header::{self, HeaderName, HeaderValue};
+use ureq::http::{HeaderMap, Request, Uri};
+
+use super::dial::Target;
+use crate::error::{Error, Kind, Result};
+use crate::protocol::limits::Limits;
+use crate::transport::Outgoing;
+
+/// How to reach a server over Streamable HTTP.
+pub(crate) struct HttpSettings {
+    /// The MCP endpoint: `http` or `https`, with a host, without user information and fragment.
+    pub url: String,
+    /// Headers of every request, beside those that the library sets.
+    pub headers: Vec<(String, String)>,
+    /// The size limits.
+    pub limits: Limits,
+    /// The `User-Agent`.
+    pub user_agent: String,
+}
+
+/// Headers that belong to the library (with everything that starts with `Mcp-`).
+const OURS: [HeaderName; 11] = [
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// A checked endpoint: makes requests.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    uri: Uri,
+    origin: String,
+    headers: HeaderMap,
+}
+
+impl Endpoint {
+    /// Checks the settings. Touches nothing on the network.
+    pub(super) fn new(settings: &HttpSettings) -> Result<(Self, Target)> {
+        let (uri, target) = endpoint_uri(&settings.url)?;
+        let origin = target.origin();
+        let headers = base_headers(settings)?;
+        Ok((Self { uri, origin, headers }, target))
+    }
+
+    /// `scheme://host:port`.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The request for one message, or the name of the header that cannot be sent. A header of the message replaces
+    /// one of the settings.
+    pub(super) fn request<'a>(&self, outgoing: &Outgoing<'a>) -> Result<(Request<&'a [u8]>, usize), String> {
+        let mut headers = self.headers.clone();
+        let mut widest = self.uri.path_and_query().map_or(0, |path| path.as_str().len());
+        for (name, value) in outgoing.headers {
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| (*name).to_owned())?;
+            let value = HeaderValue::from_str(value).map_err(|_| (*name).to_owned())?;
+            headers.insert(key, value);
+        }
+        for (name, value) in &headers {
+            widest = widest.max(name.as_str().len() + value.len());
+        }
+        let mut request = Request::new(outgoing.body.as_bytes());
+        *request.method_mut() = ureq::http::Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
+        Ok((request, widest))
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Error {
+    Error::new(Kind::Argument, message.into())
+}
+
+/// The URL is not echoed: a query may hold a secret.
+fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(wrong("`url` has no scheme, expected http:// or https://"));
+    };
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        other => return Err(wrong(format!("`url` has the scheme `{}`, expected http or https", other.escape_debug()))),
+    };
+    if rest.is_empty() || rest.starts_with(['/', '?', ':']) {
+        return Err(wrong("`url` has no host"));
+    }
+    if url.contains('#') {
+        return Err(wrong("`url` has a fragment, expected none"));
+    }
+    let uri: Uri = url.parse().map_err(|cause| wrong(format!("`url` is not a valid URL: {cause}")))?;
+    let authority = uri.authority().ok_or_else(|| wrong("`url` has no host"))?;
+    if authority.as_str().contains('@') {
+        return Err(wrong("`url` has user information; give credentials in `headers`"));
+    }
+    let host = authority.host();
+    // `port()` is absent both without a colon and where what follows it is no port.
+    let bare = authority.as_str().len() == host.len();
+    let port = match authority.port_u16() {
+        Some(0) => return Err(wrong("`url` has the port 0")),
+        Some(port) => port,
+        None if bare => if tls { 443 } else { 80 },
+        None => return Err(wrong("`url` has a port that is no number from 1 to 65535")),
+    };
+    let target = Target::new(tls, host, port)?;
+    Ok((uri, target))
+}
+
+fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    let agent = HeaderValue::from_str(&settings.user_agent)
+        .map_err(|_| wrong("`user_agent` has a character that cannot stand in a header"))?;
+    headers.insert(header::USER_AGENT, agent);
+    // A user agent among the headers wins over the setting: it is the more specific one.
+    for (name, value) in &settings.headers {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| wrong(format!("`headers` has the name `{}`, which is no header name", name.escape_debug())))?;
+        if OURS.contains(&key) || key.as_str().starts_with("mcp-") {
+            return Err(wrong(format!("`headers` may not set `{name}`: the library sets it")));
+        }
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| wrong(format!("the header `{name}` has a character that cannot stand in a header")))?;
+        if key == header::USER_AGENT {
+            headers.insert(key, value);
+        } else {
+            headers.append(key, value);
+        }
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(url: &str, headers: &[(&str, &str)]) -> HttpSettings {
+        HttpSettings {
+            url: url.into(),
+            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            limits: Limits::default(),
+            user_agent: "test/1".into(),
+        }
+    }
+
+    #[test]
+    fn good_urls_have_an_origin() {
+        let rows = [
+            ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080"),
+            ("HTTPS://Example.COM", "https://example.com:443"),
+            ("http://[::1]/x?y=1", "http://[::1]:80"),
+            ("http://localhost:1/", "http://localhost:1"),
+        ];
+        for (url, origin) in rows {
+            assert_eq!(Endpoint::new(&settings(url, &[])).unwrap().0.origin(), origin);
+        }
+    }
+
+    #[test]
+    fn a_bad_url_is_told_by_name() {
+        let rows = [
+            ("ftp://h/", "`url` has the scheme `ftp`, expected http or https"),
+            ("h/path", "`url` has no scheme, expected http:// or https://"),
+            ("", "`url` has no scheme, expected http:// or https://"),
+            ("http://", "`url` has no host"),
+            ("http:///x", "`url` has no host"),
+            ("http://:80/x", "`url` has no host"),
+            ("http://u:secret@h/", "`url` has user information; give credentials in `headers`"),
+            ("http://h/#x", "`url` has a fragment, expected none"),
+            ("http://h:0/", "`url` has the port 0"),
+            ("http://h:99999/", "`url` has a port that is no number from 1 to 65535"),
+            ("http://h:/", "`url` has a port that is no number from 1 to 65535"),
+            ("http://[::1", "`url` is not a valid URL: invalid authority"),
+            ("http://h/a b", "`url` is not a valid URL: invalid uri character"),
+            ("http://h/\r\nX: y", "`url` is not a valid URL: invalid uri character"),
+            ("http://é/", "`url` is not a valid URL: invalid uri character"),
+        ];
+        for (url, message) in rows {
+            let error = Endpoint::new(&settings(url, &[])).unwrap_err();
+            assert_eq!((error.kind(), error.message()), (Kind::Argument, message), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bad_header_is_told_by_name_and_never_by_value() {
+        let rows = [
+            (("X Y", "v"), "`headers` has the name `X Y`, which is no header name"),
+            (("", "v"), "`headers` has the name ``, which is no header name"),
+            (("X\r\nY", "v"), "`headers` has the name `X\\r\\nY`, which is no header name"),
+            (("X-Key", "a\r\nEvil: 1"), "the header `X-Key` has a character that cannot stand in a header"),
+            (("Content-Type", "v"), "`headers` may not set `Content-Type`: the library sets it"),
+            (("mcp-session-id", "v"), "`headers` may not set `mcp-session-id`: the library sets it"),
+            (("MCP-Protocol-Version", "v"), "`headers` may not set `MCP-Protocol-Version`: the library sets it"),
+            (("Host", "v"), "`headers` may not set `Host`: the library sets it"),
+        ];
+        for (header, message) in rows {
+            let error = Endpoint::new(&settings("http://h/", &[header])).unwrap_err();
+            assert_eq!((error.kind(), error.message()), (Kind::Argument, message));
+        }
+    }
+
+    #[test]
+    fn a_header_of_the_message_replaces_one_of_the_settings() {
+        let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
+        let outgoing = Outgoing { body: "{}", headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")] };
+        let (request, _) = endpoint.request(&outgoing).unwrap();
+        assert_eq!(request.headers()["authorization"], "new");
+        assert_eq!(request.headers()["mcp-method"], "tools/call");
+        assert_eq!(request.headers()["x-a"], "1");
+        assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
+        let injected = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")] };
+        assert_eq!(endpoint.request(&injected).unwrap_err(), "Mcp-Name");
+    }
+}
