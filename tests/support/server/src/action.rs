@@ -105,6 +105,11 @@ pub(crate) struct Action {
 }
 
 impl Action {
+    /// A bare status of refusal: no body, and the work it refuses is not done (unless `run` says so).
+    pub(crate) fn refuses(&self) -> bool {
+        matches!(self.payload, Payload::Normal) && self.http_status.is_some_and(|status| status >= 400)
+    }
+
     pub(crate) fn parse(value: Value) -> Result<Self, ScriptError> {
         let mut fields = Fields::new("action", value)?;
         let action = Self::read(&mut fields)?;

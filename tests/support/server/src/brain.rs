@@ -152,7 +152,8 @@ impl Brain {
     }
 
     fn tool_list(&self) -> Vec<Value> {
-        let mut list = tools::CATALOGUE.clone();
+        let mut list = if self.options.builtin_tools { tools::CATALOGUE.clone() } else { Vec::new() };
+        list.extend(self.options.tools.iter().cloned());
         list.extend(self.lives.iter().map(|life| tools::scripted(&life.tool)));
         list.extend((0..self.options.extra_tools).map(tools::extra));
         list

@@ -42,6 +42,7 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>) -> Result<Answer, RpcError> {
         "slow_job" | "fail_job" | "cancelled_job" | "tool_error_job" | "ask_then_task" => {
             return jobs::call(brain, call, name);
         }
+        other if brain.options.tools.iter().any(|tool| tool["name"] == other) => echo(call),
         other if other.starts_with("extra_") => text("extra"),
         other => return suite::call(brain, call, other),
     };

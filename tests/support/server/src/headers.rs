@@ -27,14 +27,14 @@ pub(crate) fn media(head: &Head) -> Result<(), RpcError> {
         return Err(RpcError::new(HEADER_MISMATCH, format!("Content-Type must be application/json, found '{kind}'")));
     }
     let accept = head.header("accept").unwrap_or_default();
-    if !(accept.contains("application/json") && accept.contains("text/event-stream")) && !accept.contains("*/*") {
+    if !accept.contains("application/json") || !accept.contains("text/event-stream") {
         return Err(RpcError::new(HEADER_MISMATCH, format!("Accept must list both media types, found '{accept}'")));
     }
     Ok(())
 }
 
 /// The error for the first header that is missing, malformed or differs from the body.
-pub(crate) fn check(head: &Head, method: &str, params: &Map<String, Value>) -> Result<(), RpcError> {
+pub(crate) fn check(head: &Head, method: &str, params: &Map<String, Value>, own: &[Value]) -> Result<(), RpcError> {
     let version = required(head, "MCP-Protocol-Version")?;
     let told = params.get("_meta").and_then(|meta| meta.get(VERSION)).and_then(Value::as_str);
     if let Some(told) = told {
@@ -47,7 +47,7 @@ pub(crate) fn check(head: &Head, method: &str, params: &Map<String, Value>) -> R
         same("Mcp-Name", &value, name)?;
     }
     if method == "tools/call" {
-        check_params(head, params)?;
+        check_params(head, params, own)?;
     }
     Ok(())
 }
@@ -63,9 +63,9 @@ pub(crate) fn name_of<'a>(method: &str, params: &'a Map<String, Value>) -> Optio
     params.get(key)?.as_str()
 }
 
-fn check_params(head: &Head, params: &Map<String, Value>) -> Result<(), RpcError> {
+fn check_params(head: &Head, params: &Map<String, Value>, own: &[Value]) -> Result<(), RpcError> {
     let tool = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    for (path, header) in tools::header_params(tool) {
+    for (path, header) in tools::header_params(tool, own) {
         let header = format!("Mcp-Param-{header}");
         let told = params.get("arguments").and_then(|arguments| arguments.pointer(&path));
         match (head.header(&header), told.filter(|told| !told.is_null())) {

@@ -13,7 +13,7 @@ use crate::line::{Heard, Line, Wake};
 use crate::listen::Listener;
 use crate::log::Recorded;
 use crate::outlet::{Outlet, Sent};
-use crate::render;
+use crate::render::{self, Ending};
 use crate::rpc::{Body, INVALID_REQUEST, PARSE, Reply, RpcError};
 use crate::rules::Facts;
 use crate::shared::Shared;
@@ -168,10 +168,12 @@ fn decide(line: &Line, request: &Request, parsed: &Parsed) -> (Action, u64) {
 
 /// Runs the action; also returns the HTTP status sent (0 for none) and the action that was in force at the end.
 fn carry_out(line: &Line, request: &Request, parsed: &Parsed, action: Action, vars: &Vars) -> (Sent, u16, Action) {
+    // `run` does the work at once, whatever becomes of its answer.
+    let early = action.run.then(|| well_behaved(&line.shared, request, parsed));
     if before(line, &action) != Wake::Ready {
         return (Sent::Gone, 0, action);
     }
-    let normal = render::runs(&action).then(|| well_behaved(&line.shared, request, parsed));
+    let normal = early.or_else(|| render::runs(&action).then(|| well_behaved(&line.shared, request, parsed)));
     let scripted = render::scripted(&action, vars);
     let mut reply = scripted.or(normal).unwrap_or_else(|| Reply::new(200, Body::Empty));
     let mut action = action;
@@ -215,7 +217,7 @@ fn well_behaved(shared: &Shared, request: &Request, parsed: &Parsed) -> Reply {
     if options.strict_headers && message.get("id").is_some() {
         let empty = Map::new();
         let params = parsed.params().and_then(Value::as_object).unwrap_or(&empty);
-        if let Err(error) = headers::media(head).and_then(|()| headers::check(head, method, params)) {
+        if let Err(error) = headers::media(head).and_then(|()| headers::check(head, method, params, &options.tools)) {
             return Reply::error(message.get("id"), &error);
         }
     }
@@ -267,7 +269,7 @@ fn send_whole(line: &Line, reply: &Reply, action: &Action, vars: &Vars, (bytes, 
     let framing = action.framing.unwrap_or(line.shared.brain.options.framing);
     let length = (framing == Framing::Length).then(|| u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     let mut outlet = Outlet::new(line, action, framing);
-    outlet.head(&render::head(reply, action, vars, framing, length, last));
+    outlet.head(&render::head(reply, action, vars, Ending { framing, length, last }));
     outlet.body(bytes);
     outlet.end(&vars.fill_bytes(&action.extra));
     outlet.flush()
@@ -279,7 +281,7 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
         Some(other) => other,
     };
     let mut outlet = Outlet::new(line, action, framing);
-    outlet.head(&render::head(&reply, action, vars, framing, None, last));
+    outlet.head(&render::head(&reply, action, vars, Ending { framing, length: None, last }));
     match reply.body {
         Body::Listen(mut listener) => {
             let sent = push(line, &mut listener, &mut outlet);
@@ -346,7 +348,9 @@ fn after(line: &Line, action: &Action, sent: Sent, last: bool) -> bool {
     if then == Then::Keep {
         return true;
     }
-    line.pause(action.then_after);
+    if sent != Sent::Gone {
+        line.pause(action.then_after);
+    }
     match then {
         Then::Keep => {}
         Then::Close | Then::CloseSilently => line.close(),

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use crate::action::Action;
 use crate::brain::Brain;
 use crate::script::Push;
+use crate::subst::Vars;
 use crate::world::{Change, World};
 
 /// One subscription. The carrier asks it for the next message until the client leaves.
@@ -89,6 +91,19 @@ impl Listener {
         }
         pushes.sort_by_key(|(at, _)| *at);
         self.scripted = pushes.into();
+    }
+
+    /// A rule's `id` shapes the subscription's id, its `patch` what is acknowledged (and so granted).
+    pub(crate) fn adjust(&mut self, action: &Action, vars: &Vars) {
+        let mut carrier = json!({"id": self.id});
+        crate::render::form_id(&mut carrier, action.id);
+        self.id = carrier["id"].take();
+        if let Some(patch) = &action.patch {
+            let mut granted = Value::Object(std::mem::take(&mut self.acknowledged));
+            crate::subst::lay_over(&mut granted, &vars.fill(patch));
+            self.acknowledged = granted.as_object().cloned().unwrap_or_default();
+            self.tasks = strings(&self.acknowledged, "taskIds");
+        }
     }
 
     /// The next message, or until when there is none.

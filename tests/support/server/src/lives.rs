@@ -93,8 +93,9 @@ impl Scripted {
         // Without content of its own a step is the snapshot of a working task, with the bytes treated as told.
         let task = match &action.payload {
             Payload::Task(task) => task.clone(),
-            Payload::Normal => serde_json::Map::new(),
-            Payload::Nothing
+            Payload::Normal if !action.refuses() => serde_json::Map::new(),
+            Payload::Normal
+            | Payload::Nothing
             | Payload::Result(_)
             | Payload::Error(_)
             | Payload::Message(_)
@@ -128,7 +129,7 @@ fn acknowledged(step: Option<&Step>) -> Said {
     let ack = json!({"resultType": "complete"});
     let Some(step) = step else { return Said::Result(ack) };
     let action = step.action.clone();
-    if matches!(action.payload, Payload::Normal | Payload::Task(_)) {
+    if matches!(action.payload, Payload::Normal | Payload::Task(_)) && !action.refuses() {
         Said::Act(saying(action, ack))
     } else {
         Said::Act(Box::new(action))

@@ -29,12 +29,12 @@ pub(crate) fn scripted(action: &Action, vars: &Vars) -> Option<Reply> {
 pub(crate) fn adjust(reply: &mut Reply, action: &Action, vars: &Vars) {
     if let Some(status) = action.http_status {
         reply.status = status;
-        if status == 0 {
-            reply.body = Body::Empty;
-        } else if action.http_status.is_some() && matches!(action.payload, Payload::Normal) && status >= 400 {
-            // A status of refusal stands alone: the work it refuses has not been done (see `run`).
-            reply.body = Body::Empty;
-        }
+    }
+    if action.refuses() {
+        reply.body = Body::Empty;
+    }
+    if let Body::Listen(listener) = &mut reply.body {
+        listener.adjust(action, vars);
     }
     if let Body::Message(message) = &mut reply.body {
         if let Some(patch) = &action.patch {
@@ -48,11 +48,11 @@ pub(crate) fn adjust(reply: &mut Reply, action: &Action, vars: &Vars) {
 
 /// Whether the well-behaved server has to run for this action.
 pub(crate) fn runs(action: &Action) -> bool {
-    let refused = action.http_status.is_some_and(|status| status >= 400);
-    action.run || (matches!(action.payload, Payload::Normal) && !refused)
+    action.run || (matches!(action.payload, Payload::Normal) && !action.refuses())
 }
 
-fn form_id(message: &mut Value, form: IdForm) {
+/// Rewrites the id of an answer.
+pub(crate) fn form_id(message: &mut Value, form: IdForm) {
     let Some(map) = message.as_object_mut() else { return };
     if form == IdForm::Absent {
         map.shift_remove("id");
@@ -92,8 +92,18 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
     format!("{}data: {message}{eol}{eol}", vars.fill_text(prefix)).into_bytes()
 }
 
-/// Status line and headers. `length` is absent for bodies that tell their end otherwise.
-pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, framing: Framing, length: Option<u64>, last: bool) -> Vec<u8> {
+/// How a body ends, and whether the connection ends with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending {
+    pub(crate) framing: Framing,
+    /// Absent for bodies that tell their end otherwise.
+    pub(crate) length: Option<u64>,
+    pub(crate) last: bool,
+}
+
+/// Status line and headers.
+pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, ending: Ending) -> Vec<u8> {
+    let Ending { framing, length, last } = ending;
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| headers.push((name.to_owned(), value));
     match &reply.body {

@@ -88,6 +88,9 @@ pub(crate) struct Options {
     pub(crate) versions: Vec<String>,
     pub(crate) page_size: usize,
     pub(crate) extra_tools: usize,
+    /// Definitions listed as written; a call of one echoes its arguments.
+    pub(crate) tools: Vec<Value>,
+    pub(crate) builtin_tools: bool,
     pub(crate) answer_sse: bool,
     pub(crate) framing: Framing,
     pub(crate) server_info: bool,
@@ -110,6 +113,8 @@ impl Default for Options {
             versions: vec!["2026-07-28".to_owned()],
             page_size: usize::MAX,
             extra_tools: 0,
+            tools: Vec::new(),
+            builtin_tools: true,
             answer_sse: false,
             framing: Framing::Length,
             server_info: true,
@@ -136,6 +141,8 @@ impl Options {
             versions: fields.maybe_list("versions")?.map_or(base.versions, texts),
             page_size: fields.size("page_size")?.unwrap_or(base.page_size).max(1),
             extra_tools: fields.size("extra_tools")?.unwrap_or(base.extra_tools),
+            tools: fields.list("tools")?,
+            builtin_tools: fields.flag("builtin_tools")?.unwrap_or(base.builtin_tools),
             answer_sse: fields.flag("answer_sse")?.unwrap_or(base.answer_sse),
             framing: match fields.flag("chunked")? {
                 Some(true) => Framing::Chunked,

@@ -207,10 +207,13 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
     // A connection that was admitted while the server stopped may have missed the shutdown.
     shared.stop();
+    shared.drain(GRACE);
     for thread in threads {
         let _ = thread.join();
     }
 }
 
+/// For farewells on open streams; a client that does not read must not hold a test up for longer.
+const GRACE: Duration = Duration::from_millis(300);
 /// Enough for JSON of the usual nesting; small, because some tests open hundreds of connections.
 const STACK: usize = 512 * 1024;

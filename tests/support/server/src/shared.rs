@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::brain::Brain;
+use crate::clock::now;
 use crate::log::{Log, Recorded};
 use crate::rules::Rule;
 use crate::script::Script;
@@ -22,6 +24,7 @@ pub(crate) struct Shared {
     log: Mutex<Log>,
     logged: Condvar,
     open: Mutex<HashMap<u64, Arc<TcpStream>>>,
+    closed: Condvar,
     accepted: AtomicU64,
     quit: Mutex<bool>,
     quitting: Condvar,
@@ -38,6 +41,7 @@ impl Shared {
             log: Mutex::new(Log::new(limit)),
             logged: Condvar::new(),
             open: Mutex::new(HashMap::new()),
+            closed: Condvar::new(),
             accepted: AtomicU64::new(0),
             quit: Mutex::new(false),
             quitting: Condvar::new(),
@@ -52,6 +56,7 @@ impl Shared {
 
     pub(crate) fn dismiss(&self, number: u64) {
         self.open.lock().remove(&number);
+        self.closed.notify_all();
     }
 
     pub(crate) fn accepted(&self) -> u64 {
@@ -68,6 +73,16 @@ impl Shared {
         for stream in self.open.lock().values() {
             // Only the reading side: an open stream may still say its farewell.
             let _ = stream.shutdown(std::net::Shutdown::Read);
+        }
+    }
+
+    /// Waits for the connections to end by themselves, then ends those that are stuck, say in a write.
+    pub(crate) fn drain(&self, grace: Duration) {
+        let until = now() + grace;
+        let mut open = self.open.lock();
+        while !open.is_empty() && !self.closed.wait_until(&mut open, until).timed_out() {}
+        for stream in open.values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
 

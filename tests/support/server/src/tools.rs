@@ -17,9 +17,9 @@ pub(crate) static CATALOGUE: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// Pairs of JSON pointer into the arguments and name behind `Mcp-Param-`, of one tool.
-pub(crate) fn header_params(name: &str) -> Vec<(String, String)> {
+pub(crate) fn header_params(name: &str, own: &[Value]) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    if let Some(tool) = CATALOGUE.iter().find(|tool| tool["name"] == name) {
+    if let Some(tool) = own.iter().chain(CATALOGUE.iter()).find(|tool| tool["name"] == name) {
         collect(&tool["inputSchema"], "", &mut found);
     }
     found
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn nested_parameters_are_found() {
-        let found = header_params("headers");
+        let found = header_params("headers", &[]);
         assert!(found.contains(&("/nested/tenant".to_owned(), "Tenant".to_owned())));
         assert_eq!(found.len(), 4);
     }
