@@ -125,7 +125,7 @@ impl Action {
             run: fields.flag("run")?.unwrap_or(false),
             patch: fields.take("patch"),
             id: id_form(fields)?,
-            http_status: fields.number("http_status")?.and_then(|code| u16::try_from(code).ok()),
+            http_status: http_status(fields)?,
             headers: fields.headers("headers")?,
             framing: framing(fields)?,
             content_length: fields.number("content_length")?,
@@ -158,6 +158,14 @@ pub(crate) fn millis(fields: &mut Fields, key: &str) -> Result<Duration, ScriptE
     Ok(Duration::from_millis(fields.number(key)?.unwrap_or(0)))
 }
 
+fn http_status(fields: &mut Fields) -> Result<Option<u16>, ScriptError> {
+    let Some(code) = fields.number("http_status")? else { return Ok(None) };
+    match u16::try_from(code) {
+        Ok(code @ 100..=999) => Ok(Some(code)),
+        Ok(_) | Err(_) => Err(fields.wrong("http_status", "a code from 100 to 999", &code.into())),
+    }
+}
+
 /// `hold: true` waits at the gate with the empty name.
 fn gate(fields: &mut Fields) -> Result<Option<String>, ScriptError> {
     match fields.take("hold") {
@@ -168,7 +176,7 @@ fn gate(fields: &mut Fields) -> Result<Option<String>, ScriptError> {
     }
 }
 
-fn choice<T: Copy>(fields: &mut Fields, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, ScriptError> {
+pub(crate) fn choice<T: Copy>(fields: &mut Fields, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, ScriptError> {
     let Some(text) = fields.text(key)? else { return Ok(None) };
     match choices.iter().find(|(name, _)| *name == text) {
         Some((_, value)) => Ok(Some(*value)),

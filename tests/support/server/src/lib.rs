@@ -56,3 +56,8 @@ pub use log::Recorded;
 pub use script::Script;
 pub use serde_json::json;
 pub use server::TestServer;
+
+/// The README's example of a test, kept running.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -150,10 +150,9 @@ mod tests {
     }
 
     fn status(scripted: &mut Scripted) -> String {
-        match scripted.poll(json!({"status": "working"})).0.payload {
-            Payload::Result(result) => result["status"].as_str().unwrap_or_default().to_owned(),
-            other => format!("{other:?}"),
-        }
+        let action = scripted.poll(json!({"status": "working"})).0;
+        let Payload::Result(result) = action.payload else { panic!("no snapshot: {action:?}") };
+        result["status"].as_str().unwrap_or_default().to_owned()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::{Action, choice};
 use crate::fields::{Fields, ScriptError};
 use crate::subst::contains;
 
@@ -61,7 +61,7 @@ impl Rule {
         let nth = fields.number("nth")?;
         let from = nth.or(fields.number("from")?).unwrap_or(1);
         let to = nth.or(fields.number("to")?).unwrap_or(u64::MAX);
-        let per_connection = fields.text("per")?.as_deref() == Some("connection");
+        let per_connection = choice(&mut fields, "per", &[("server", false), ("connection", true)])?;
         let pattern = Pattern {
             accept: fields.flag("accept")?.unwrap_or(false),
             http: fields.text("http")?,
@@ -74,14 +74,19 @@ impl Rule {
             params: fields.take("params"),
         };
         fields.end()?;
-        Ok(Self { pattern, from, to, per_connection, action })
+        Ok(Self { pattern, from, to, per_connection: per_connection.unwrap_or(false), action })
     }
 }
 
 /// `null` asks for absence, `"*"` for presence; both are kept as written.
 fn header_tests(fields: &mut Fields) -> Result<Vec<(String, Option<String>)>, ScriptError> {
     let map = fields.object("headers")?.unwrap_or_default();
-    Ok(map.into_iter().map(|(name, value)| (name, value.as_str().map(str::to_owned))).collect())
+    map.into_iter()
+        .map(|(name, value)| match value.as_str() {
+            None if !value.is_null() => Err(fields.wrong("headers", "texts or null", &value)),
+            text => Ok((name, text.map(str::to_owned))),
+        })
+        .collect()
 }
 
 impl Pattern {
@@ -183,8 +188,8 @@ mod tests {
 
     #[test]
     fn accepting_a_connection_is_matched_only_on_request() {
-        let rules = rules(&[json!({"match": {"accept": true, "nth": 2}, "do": {"reset": true, "http_status": 1}})]);
+        let rules = rules(&[json!({"match": {"accept": true, "nth": 2}, "do": {"reset": true, "http_status": 599}})]);
         let accept = Facts { accept: true, ..Facts::default() };
-        assert_eq!(statuses(&rules, &[accept, Facts::default(), accept]), [None, None, Some(1)]);
+        assert_eq!(statuses(&rules, &[accept, Facts::default(), accept]), [None, None, Some(599)]);
     }
 }
