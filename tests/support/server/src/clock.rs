@@ -14,7 +14,9 @@ impl Clock {
     pub(crate) fn start() -> Self {
         Self {
             origin: Instant::now(),
-            wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            wall: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
         }
     }
 

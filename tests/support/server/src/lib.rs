@@ -6,11 +6,11 @@
 //! In reading order:
 //!
 //! - `server`: the server as tests hold it; `shared`: what its connections share
-//! - `http`: the carrier; `wire` reads requests, `render` and `outlet` write answers, `line` is the connection,
-//!   `headers` checks the mirrored headers, `control` is the door for other processes
+//! - `http`: the carrier; `wire` reads requests, `endpoint` judges them with `headers`, `send`, `render` and `outlet`
+//!   write answers, `line` is the connection, `control` is the door for other processes
 //! - `script`, `rules`, `action`, `lives`, `subst`, `fields`: the script and what it does
 //! - `brain`: the protocol; `tools`, `calls`, `jobs`, `rounds`, `suite`, `content` are what it offers,
-//!   `tasks` and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
+//!   `tasks` (with `plan`) and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
 //! - `log`: the record; `clock`: the time; `fast`: the peers for benchmarks
 //!
 //! ```
@@ -26,6 +26,7 @@ mod calls;
 mod clock;
 mod content;
 mod control;
+mod endpoint;
 mod fast;
 mod fields;
 mod headers;
@@ -36,11 +37,13 @@ mod listen;
 mod lives;
 mod log;
 mod outlet;
+mod plan;
 mod render;
 mod rounds;
 mod rpc;
 mod rules;
 mod script;
+mod send;
 mod server;
 mod shared;
 mod subst;

@@ -32,7 +32,9 @@ pub(crate) enum Heard {
     Say(Value),
     /// Nothing for a while: time for a comment line.
     Idle,
-    Ended { graceful: bool },
+    Ended {
+        graceful: bool,
+    },
     Gone,
 }
 
@@ -46,7 +48,11 @@ impl Line {
 
     /// Waits this long.
     pub(crate) fn pause(&self, time: Duration) -> Wake {
-        if time.is_zero() { Wake::Ready } else { self.wait(now().checked_add(time), |_| false) }
+        if time.is_zero() {
+            Wake::Ready
+        } else {
+            self.wait(now().checked_add(time), |_| false)
+        }
     }
 
     /// Waits for ever.
@@ -55,11 +61,19 @@ impl Line {
     }
 
     /// Waits at a gate until it is released.
-    pub(crate) fn hold(&self, gate: &str) -> Wake {
+    fn hold(&self, gate: &str) -> Wake {
         let entered = self.shared.brain.change(|world| world.gates.enter());
         let wake = self.wait(None, |world| world.gates.free(gate, entered));
         self.shared.brain.change(|world| world.gates.leave());
         wake
+    }
+
+    /// Waits at a gate, if there is one, and then so long.
+    pub(crate) fn before(&self, hold: Option<&str>, delay: Duration) -> Wake {
+        match hold.map_or(Wake::Ready, |gate| self.hold(gate)) {
+            Wake::Ready => self.pause(delay),
+            ended @ (Wake::Gone | Wake::Stopped) => ended,
+        }
     }
 
     fn wait(&self, until: Option<Instant>, ready: impl Fn(&World) -> bool) -> Wake {
@@ -74,7 +88,10 @@ impl Line {
                 return Wake::Ready;
             }
             let look = present + LOOK;
-            let timed_out = brain.moved.wait_until(&mut world, until.map_or(look, |until| until.min(look))).timed_out();
+            let timed_out = brain
+                .moved
+                .wait_until(&mut world, until.map_or(look, |until| until.min(look)))
+                .timed_out();
             if timed_out && self.gone() {
                 return Wake::Gone;
             }

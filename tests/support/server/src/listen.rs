@@ -36,9 +36,21 @@ pub(crate) enum Turn {
 }
 
 const LISTS: [(&str, Change, &str); 3] = [
-    ("toolsListChanged", Change::Tools, "notifications/tools/list_changed"),
-    ("promptsListChanged", Change::Prompts, "notifications/prompts/list_changed"),
-    ("resourcesListChanged", Change::Resources, "notifications/resources/list_changed"),
+    (
+        "toolsListChanged",
+        Change::Tools,
+        "notifications/tools/list_changed",
+    ),
+    (
+        "promptsListChanged",
+        Change::Prompts,
+        "notifications/prompts/list_changed",
+    ),
+    (
+        "resourcesListChanged",
+        Change::Resources,
+        "notifications/resources/list_changed",
+    ),
 ];
 
 impl Listener {
@@ -64,13 +76,28 @@ impl Listener {
             }
         }
         if let Some(uris) = filter.get("resourceSubscriptions") {
-            listener.acknowledged.insert("resourceSubscriptions".to_owned(), uris.clone());
+            listener
+                .acknowledged
+                .insert("resourceSubscriptions".to_owned(), uris.clone());
         }
-        listener.tasks.retain(|task| brain.options.tasks && world.tasks.knows(task));
-        if let Some(asked) = filter.get("taskIds").and_then(Value::as_array).filter(|_| brain.options.tasks) {
-            let granted: Vec<&Value> =
-                asked.iter().filter(|task| task.as_str().is_some_and(|task| listener.tasks.contains(task))).collect();
-            listener.acknowledged.insert("taskIds".to_owned(), json!(granted));
+        listener
+            .tasks
+            .retain(|task| brain.options.tasks && world.tasks.knows(task));
+        if let Some(asked) = filter
+            .get("taskIds")
+            .and_then(Value::as_array)
+            .filter(|_| brain.options.tasks)
+        {
+            let granted: Vec<&Value> = asked
+                .iter()
+                .filter(|task| {
+                    task.as_str()
+                        .is_some_and(|task| listener.tasks.contains(task))
+                })
+                .collect();
+            listener
+                .acknowledged
+                .insert("taskIds".to_owned(), json!(granted));
         }
         listener.schedule(brain, &world);
         listener
@@ -79,9 +106,15 @@ impl Listener {
     fn schedule(&mut self, brain: &Brain, world: &World) {
         let mut pushes = Vec::new();
         for task in &self.tasks {
-            let Some(life) = world.tasks.life_of(task) else { continue };
+            let Some(life) = world.tasks.life_of(task) else {
+                continue;
+            };
             let mut at = brain.clock.now();
-            for Push { delay, task: fields } in &life.pushes {
+            for Push {
+                delay,
+                task: fields,
+            } in &life.pushes
+            {
                 at += *delay;
                 let mut params = world.tasks.seed(task, &brain.clock);
                 crate::subst::lay_over(&mut params, &json!({"resultType": "$absent"}));
@@ -111,19 +144,26 @@ impl Listener {
         if !self.begun {
             self.begun = true;
             let params = json!({"notifications": self.acknowledged});
-            return Turn::Say(self.notification("notifications/subscriptions/acknowledged", params));
+            return Turn::Say(
+                self.notification("notifications/subscriptions/acknowledged", params),
+            );
         }
         let now = brain.clock.now();
         world.tasks.tick(now);
         self.collect(brain, world);
         while self.scripted.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, params)) = self.scripted.pop_front() else { break };
+            let Some((_, params)) = self.scripted.pop_front() else {
+                break;
+            };
             let message = self.notification("notifications/tasks", params);
             self.queue.push_back(message);
         }
         match self.queue.pop_front() {
             Some(message) => Turn::Say(message),
-            None => Turn::Wait(earliest(world.tasks.next_due(), self.scripted.front().map(|(at, _)| *at))),
+            None => Turn::Wait(earliest(
+                world.tasks.next_due(),
+                self.scripted.front().map(|(at, _)| *at),
+            )),
         }
     }
 
@@ -144,7 +184,9 @@ impl Listener {
             if !self.tasks.contains(task) {
                 continue;
             }
-            let Some((version, params)) = world.tasks.pushed(task, &brain.clock) else { continue };
+            let Some((version, params)) = world.tasks.pushed(task, &brain.clock) else {
+                continue;
+            };
             if self.told.insert(task.clone(), version) != Some(version) {
                 let message = self.notification("notifications/tasks", params);
                 self.queue.push_back(message);
@@ -156,10 +198,14 @@ impl Listener {
     fn heard(&self, change: &Change) -> Option<Value> {
         if let Change::Resource(uri) = change {
             let wanted = self.resources.contains(uri);
-            return wanted.then(|| self.notification("notifications/resources/updated", json!({"uri": uri})));
+            return wanted.then(|| {
+                self.notification("notifications/resources/updated", json!({"uri": uri}))
+            });
         }
         let (key, _, method) = LISTS.iter().find(|(_, kind, _)| kind == change)?;
-        self.changes.contains(key).then(|| self.notification(method, json!({})))
+        self.changes
+            .contains(key)
+            .then(|| self.notification(method, json!({})))
     }
 
     fn notification(&self, method: &str, mut params: Value) -> Value {
@@ -170,7 +216,11 @@ impl Listener {
 
 fn strings(filter: &Map<String, Value>, key: &str) -> HashSet<String> {
     let list = filter.get(key).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {

@@ -11,6 +11,8 @@ pub struct Recorded {
     pub number: u64,
     /// When head and body were complete: microseconds since the server started.
     pub at_us: u64,
+    /// When the first byte of the answer was about to be written, on the same clock.
+    pub answered_us: Option<u64>,
     /// When the answer was written or given up, on the same clock.
     pub done_us: Option<u64>,
     /// The connection, counted from 1 in the order of acceptance.
@@ -38,7 +40,10 @@ pub struct Recorded {
 impl Recorded {
     /// The value of the first header of this name, compared without case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; null if it is none.
@@ -53,7 +58,7 @@ impl Recorded {
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "number": self.number, "at_us": self.at_us, "done_us": self.done_us,
+            "number": self.number, "at_us": self.at_us, "answered_us": self.answered_us, "done_us": self.done_us,
             "connection": self.connection, "http_method": self.http_method, "path": self.path,
             "headers": self.headers, "body": self.body, "reads": self.reads,
             "method": self.method, "name": self.name, "status": self.status,
@@ -71,7 +76,11 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), limit, next: 0 }
+        Self {
+            entries: VecDeque::new(),
+            limit,
+            next: 0,
+        }
     }
 
     /// Keeps `entry` and returns its number; the oldest one falls out over the limit.
@@ -91,7 +100,9 @@ impl Log {
     /// Changes an entry that is still kept.
     pub(crate) fn amend(&mut self, number: u64, change: impl FnOnce(&mut Recorded)) {
         let kept = u64::try_from(self.entries.len()).unwrap_or(u64::MAX);
-        let index = number.checked_sub(self.next - kept).and_then(|at| usize::try_from(at).ok());
+        let index = number
+            .checked_sub(self.next - kept)
+            .and_then(|at| usize::try_from(at).ok());
         if let Some(entry) = index.and_then(|at| self.entries.get_mut(at)) {
             change(entry);
         }

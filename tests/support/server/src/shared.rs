@@ -76,6 +76,14 @@ impl Shared {
         }
     }
 
+    /// Breaks every open connection, as a network that goes away; where the system can, with a reset.
+    pub(crate) fn cut(&self) {
+        for stream in self.open.lock().values() {
+            let _ = socket2::SockRef::from(&**stream).set_linger(Some(Duration::ZERO));
+            let _ = stream.shutdown(std::net::Shutdown::Read);
+        }
+    }
+
     /// Waits for the connections to end by themselves, then ends those that are stuck, say in a write.
     pub(crate) fn drain(&self, grace: Duration) {
         let until = now() + grace;
@@ -107,7 +115,11 @@ impl Shared {
     }
 
     /// Waits until the record satisfies `done`, looking at each change of it.
-    pub(crate) fn wait_log(&self, done: impl Fn(&[Recorded]) -> bool, until: std::time::Instant) -> bool {
+    pub(crate) fn wait_log(
+        &self,
+        done: impl Fn(&[Recorded]) -> bool,
+        until: std::time::Instant,
+    ) -> bool {
         let mut log = self.log.lock();
         loop {
             if done(log.all()) {

@@ -4,56 +4,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Payload};
 use crate::clock::Clock;
 use crate::lives::Scripted;
+use crate::plan::{End, OnCancel, Plan, Progress};
 use crate::rpc::RpcError;
 use crate::script::Life;
-
-/// How a task goes when nobody scripts it.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) steps: u64,
-    pub(crate) step: Duration,
-    /// Questions, asked once `after` steps are done; in this order.
-    pub(crate) asks: Vec<Ask>,
-    pub(crate) end: End,
-    pub(crate) on_cancel: OnCancel,
-    /// `ttlMs`, `pollIntervalMs`.
-    pub(crate) fields: Map<String, Value>,
-    /// Forget the task this long after its creation.
-    pub(crate) forget_after: Option<Duration>,
-}
-
-/// Open questions, all at once.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) after: u64,
-    pub(crate) requests: Map<String, Value>,
-}
-
-/// How a planned task ends.
-#[derive(Clone, Debug)]
-pub(crate) enum End {
-    /// `completed`; answers, if any were asked for, are appended to the first text block.
-    Result(Value),
-    Error(Value),
-    Cancelled,
-}
-
-/// What `tasks/cancel` does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnCancel {
-    AtOnce,
-    /// Acknowledged, without effect.
-    Ignore,
-    /// Effective when the present step is over.
-    Late,
-}
 
 /// What `tasks/get`, `tasks/update` or `tasks/cancel` answers.
 pub(crate) enum Said {
@@ -74,20 +34,6 @@ enum Kind {
     Scripted(Box<Scripted>),
 }
 
-struct Progress {
-    plan: Plan,
-    phase: Phase,
-    asked: usize,
-    answers: Map<String, Value>,
-    cancelling: bool,
-}
-
-enum Phase {
-    Working { step: u64, since: Instant },
-    Asking { step: u64, open: Map<String, Value> },
-    Ended(Option<End>),
-}
-
 /// All tasks, by id.
 #[derive(Default)]
 pub(crate) struct Store {
@@ -100,8 +46,7 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn create_planned(&mut self, id: &str, tool: &str, plan: Plan, now: Instant) {
         let forget = plan.forget_after.map(|after| now + after);
-        let phase = Phase::Working { step: 0, since: now };
-        let progress = Progress { plan, phase, asked: 0, answers: Map::new(), cancelling: false };
+        let progress = Progress::new(plan, now);
         self.insert(id, tool, Kind::Planned(Box::new(progress)), now);
         self.due.insert((now, id.to_owned()));
         self.due.extend(forget.map(|at| (at, id.to_owned())));
@@ -110,11 +55,22 @@ impl Store {
 
     pub(crate) fn create_scripted(&mut self, id: &str, life: Arc<Life>, now: Instant) {
         let tool = life.tool.clone();
-        self.insert(id, &tool, Kind::Scripted(Box::new(Scripted::new(life))), now);
+        self.insert(
+            id,
+            &tool,
+            Kind::Scripted(Box::new(Scripted::new(life))),
+            now,
+        );
     }
 
     fn insert(&mut self, id: &str, tool: &str, kind: Kind, now: Instant) {
-        let task = Task { tool: tool.to_owned(), created: now, changed: now, version: 0, kind };
+        let task = Task {
+            tool: tool.to_owned(),
+            created: now,
+            changed: now,
+            version: 0,
+            kind,
+        };
         self.tasks.insert(id.to_owned(), task);
     }
 
@@ -149,10 +105,20 @@ impl Store {
     /// Brings every task up to `now`.
     pub(crate) fn tick(&mut self, now: Instant) {
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
-            let Some((at, id)) = self.due.pop_first() else { return };
-            let Some(task) = self.tasks.get_mut(&id) else { continue };
-            let Kind::Planned(progress) = &mut task.kind else { continue };
-            if progress.plan.forget_after.is_some_and(|after| task.created + after <= at) {
+            let Some((at, id)) = self.due.pop_first() else {
+                return;
+            };
+            let Some(task) = self.tasks.get_mut(&id) else {
+                continue;
+            };
+            let Kind::Planned(progress) = &mut task.kind else {
+                continue;
+            };
+            if progress
+                .plan
+                .forget_after
+                .is_some_and(|after| task.created + after <= at)
+            {
                 self.tasks.remove(&id);
                 self.forgotten.insert(id);
                 continue;
@@ -169,14 +135,18 @@ impl Store {
 
     /// The seed of a created task.
     pub(crate) fn seed(&self, id: &str, clock: &Clock) -> Value {
-        let Some(task) = self.tasks.get(id) else { return Value::Null };
+        let Some(task) = self.tasks.get(id) else {
+            return Value::Null;
+        };
         let mut seed = json!({"resultType": "task"});
         match &task.kind {
             Kind::Planned(progress) => {
                 merge(&mut seed, task.base(id, clock));
                 merge(&mut seed, progress.status());
             }
-            Kind::Scripted(scripted) => crate::subst::lay_over(&mut seed, &scripted.seed(task.base(id, clock))),
+            Kind::Scripted(scripted) => {
+                crate::subst::lay_over(&mut seed, &scripted.seed(task.base(id, clock)))
+            }
         }
         seed
     }
@@ -185,7 +155,10 @@ impl Store {
     pub(crate) fn get(&mut self, id: &str, clock: &Clock) -> Result<Said, RpcError> {
         self.tick(clock.now());
         let forgotten = self.forgotten.contains(id);
-        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("retrieve", forgotten))?;
+        let task = self
+            .tasks
+            .get_mut(id)
+            .ok_or_else(|| unknown("retrieve", forgotten))?;
         let base = task.base(id, clock);
         match &mut task.kind {
             Kind::Planned(progress) => Ok(Said::Result(detailed(base, progress))),
@@ -202,17 +175,27 @@ impl Store {
     /// The present state for a push; `None` for scripted tasks, whose pushes are scripted too.
     pub(crate) fn pushed(&self, id: &str, clock: &Clock) -> Option<(u64, Value)> {
         let task = self.tasks.get(id)?;
-        let Kind::Planned(progress) = &task.kind else { return None };
+        let Kind::Planned(progress) = &task.kind else {
+            return None;
+        };
         let mut params = detailed(task.base(id, clock), progress);
         params.as_object_mut()?.shift_remove("resultType");
         Some((task.version, params))
     }
 
-    pub(crate) fn update(&mut self, id: &str, responses: &Map<String, Value>, clock: &Clock) -> Result<Said, RpcError> {
+    pub(crate) fn update(
+        &mut self,
+        id: &str,
+        responses: &Map<String, Value>,
+        clock: &Clock,
+    ) -> Result<Said, RpcError> {
         let now = clock.now();
         self.tick(now);
         let forgotten = self.forgotten.contains(id);
-        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("update", forgotten))?;
+        let task = self
+            .tasks
+            .get_mut(id)
+            .ok_or_else(|| unknown("update", forgotten))?;
         match &mut task.kind {
             Kind::Scripted(scripted) => return Ok(scripted.update()),
             Kind::Planned(progress) => {
@@ -232,7 +215,10 @@ impl Store {
         let now = clock.now();
         self.tick(now);
         let forgotten = self.forgotten.contains(id);
-        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("cancel", forgotten))?;
+        let task = self
+            .tasks
+            .get_mut(id)
+            .ok_or_else(|| unknown("cancel", forgotten))?;
         match &mut task.kind {
             Kind::Scripted(scripted) => return Ok(scripted.cancel()),
             Kind::Planned(progress) => match progress.plan.on_cancel {
@@ -261,10 +247,13 @@ impl Store {
     }
 
     fn end(&mut self, id: &str, end: Option<End>, now: Instant) {
-        let Some(task) = self.tasks.get_mut(id) else { return };
-        let Kind::Planned(progress) = &mut task.kind else { return };
-        if !matches!(progress.phase, Phase::Ended(_)) {
-            progress.phase = Phase::Ended(end);
+        let Some(task) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Kind::Planned(progress) = &mut task.kind else {
+            return;
+        };
+        if progress.finish(end) {
             task.changed = now;
             task.version += 1;
             self.journal.push(id.to_owned());
@@ -278,94 +267,6 @@ impl Task {
             "taskId": id, "status": "working",
             "createdAt": clock.iso(self.created), "lastUpdatedAt": clock.iso(self.changed),
         })
-    }
-}
-
-/// What one look at a planned task found.
-struct Next {
-    changed: Option<Instant>,
-    due: Option<Instant>,
-}
-
-impl Progress {
-    /// One transition at most: the queue of due moments comes back for the next.
-    fn advance(&mut self, now: Instant) -> Next {
-        let Phase::Working { step, since } = self.phase else { return Next { changed: None, due: None } };
-        let ask = self.plan.asks.get(self.asked).filter(|ask| ask.after <= step);
-        if let Some(ask) = ask {
-            self.phase = Phase::Asking { step, open: ask.requests.clone() };
-            self.asked += 1;
-            return Next { changed: Some(now), due: None };
-        }
-        if step >= self.plan.steps {
-            self.phase = Phase::Ended(None);
-            return Next { changed: Some(now), due: None };
-        }
-        if now < since + self.plan.step {
-            return Next { changed: None, due: Some(since + self.plan.step) };
-        }
-        if self.cancelling {
-            self.phase = Phase::Ended(Some(End::Cancelled));
-            return Next { changed: Some(now), due: None };
-        }
-        self.phase = Phase::Working { step: step + 1, since: now };
-        Next { changed: Some(now), due: Some(now) }
-    }
-
-    /// Takes answers to open questions, ignores others; true if anything changed.
-    fn answer(&mut self, responses: &Map<String, Value>, now: Instant) -> bool {
-        let Phase::Asking { step, open } = &mut self.phase else { return false };
-        let step = *step;
-        let before = open.len();
-        for (key, response) in responses {
-            if open.shift_remove(key).is_some() {
-                self.answers.insert(key.clone(), response.clone());
-            }
-        }
-        let (changed, done) = (open.len() != before, open.is_empty());
-        if done {
-            self.phase = Phase::Working { step, since: now };
-        }
-        changed
-    }
-
-    /// Status, message and, where it belongs to the plan, `ttlMs` and `pollIntervalMs`.
-    fn status(&self) -> Value {
-        let steps = self.plan.steps;
-        let mut fields = self.plan.fields.clone();
-        let (status, message) = match &self.phase {
-            Phase::Working { step, .. } => ("working", format!("step {step} of {steps}")),
-            Phase::Asking { .. } => ("input_required", "waiting for input".to_owned()),
-            Phase::Ended(end) => match end.as_ref().unwrap_or(&self.plan.end) {
-                End::Result(_) => ("completed", format!("step {steps} of {steps}")),
-                End::Error(error) => ("failed", error["message"].as_str().unwrap_or_default().to_owned()),
-                End::Cancelled => ("cancelled", "cancelled".to_owned()),
-            },
-        };
-        fields.insert("status".to_owned(), status.into());
-        fields.insert("statusMessage".to_owned(), message.into());
-        Value::Object(fields)
-    }
-
-    fn payload(&self) -> Value {
-        match &self.phase {
-            Phase::Working { .. } => json!({}),
-            Phase::Asking { open, .. } => json!({"inputRequests": open}),
-            Phase::Ended(end) => match end.as_ref().unwrap_or(&self.plan.end) {
-                End::Result(result) => json!({"result": self.with_answers(result)}),
-                End::Error(error) => json!({"error": error}),
-                End::Cancelled => json!({}),
-            },
-        }
-    }
-
-    fn with_answers(&self, result: &Value) -> Value {
-        let mut result = result.clone();
-        if let (false, Some(text)) = (self.answers.is_empty(), result.pointer_mut("/content/0/text")) {
-            let answers = Value::Object(self.answers.clone());
-            *text = format!("{}; answers: {answers}", text.as_str().unwrap_or_default()).into();
-        }
-        result
     }
 }
 
@@ -384,7 +285,11 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 fn unknown(what: &str, forgotten: bool) -> RpcError {
-    let why = if forgotten { "Task has expired" } else { "Task not found" };
+    let why = if forgotten {
+        "Task has expired"
+    } else {
+        "Task not found"
+    };
     RpcError::invalid(format!("Failed to {what} task: {why}"))
 }
 
@@ -396,8 +301,9 @@ pub(crate) fn saying(mut action: Action, result: Value) -> Box<Action> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, End, OnCancel, Plan, Said, Store};
+    use super::{Said, Store};
     use crate::clock::Clock;
+    use crate::plan::{Ask, End, OnCancel, Plan};
     use serde_json::{Map, Value, json};
     use std::time::Duration;
 
@@ -414,7 +320,9 @@ mod tests {
     }
 
     fn get(store: &mut Store, clock: &Clock) -> Value {
-        let Ok(Said::Result(value)) = store.get("t", clock) else { panic!("no snapshot") };
+        let Ok(Said::Result(value)) = store.get("t", clock) else {
+            panic!("no snapshot")
+        };
         value
     }
 
@@ -429,7 +337,10 @@ mod tests {
         assert_eq!(get(&mut store, &clock)["statusMessage"], "step 1 of 2");
         store.tick(now + Duration::from_secs(200));
         let done = get(&mut store, &clock);
-        assert_eq!((&done["status"], &done["result"]["content"][0]["text"]), (&json!("completed"), &json!("done")));
+        assert_eq!(
+            (&done["status"], &done["result"]["content"][0]["text"]),
+            (&json!("completed"), &json!("done"))
+        );
         assert_eq!(store.journal().len(), 3);
     }
 
@@ -437,14 +348,19 @@ mod tests {
     fn partial_answers_leave_the_rest_open() {
         let clock = Clock::start();
         let mut store = Store::default();
-        let Value::Object(requests) = json!({"a": {}, "b": {}}) else { unreachable!() };
+        let Value::Object(requests) = json!({"a": {}, "b": {}}) else {
+            unreachable!()
+        };
         let asks = vec![Ask { after: 0, requests }];
         store.create_planned("t", "job", Plan { asks, ..plan(0, 0) }, clock.now());
         let answer = |key: &str| Map::from_iter([(key.to_owned(), json!(1))]);
         store.update("t", &answer("a"), &clock).map(|_| ()).unwrap();
         assert_eq!(get(&mut store, &clock)["inputRequests"], json!({"b": {}}));
         store.update("t", &answer("b"), &clock).map(|_| ()).unwrap();
-        assert_eq!(get(&mut store, &clock)["result"]["content"][0]["text"], "done; answers: {\"a\":1,\"b\":1}");
+        assert_eq!(
+            get(&mut store, &clock)["result"]["content"][0]["text"],
+            "done; answers: {\"a\":1,\"b\":1}"
+        );
     }
 
     #[test]
@@ -452,9 +368,20 @@ mod tests {
         let clock = Clock::start();
         let mut store = Store::default();
         let forget_after = Some(Duration::from_secs(9));
-        store.create_planned("t", "job", Plan { forget_after, ..plan(1, 1) }, clock.now());
+        store.create_planned(
+            "t",
+            "job",
+            Plan {
+                forget_after,
+                ..plan(1, 1)
+            },
+            clock.now(),
+        );
         store.tick(clock.now() + Duration::from_secs(10));
         let error = store.get("t", &clock).err().unwrap();
-        assert_eq!((error.code, error.message.as_str()), (-32602, "Failed to retrieve task: Task has expired"));
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (-32602, "Failed to retrieve task: Task has expired")
+        );
     }
 }
