@@ -65,6 +65,8 @@ pub(crate) enum Content {
     Result(Value),
     Error(Value),
     Message(Value),
+    /// A message of the well-behaved server, in which a `$` is just a `$`.
+    Ready(Value),
 }
 
 /// What the id of the answer looks like.

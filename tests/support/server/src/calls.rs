@@ -135,7 +135,7 @@ pub(crate) fn progress_frames(
         let params = json!({"progressToken": token, "progress": step, "total": total, "message": format!("{step} of {total}")});
         let message =
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        message_frame(gap, Content::Message(message))
+        message_frame(gap, Content::Ready(message))
     };
     steps.iter().map(frame).collect()
 }
@@ -164,7 +164,7 @@ fn log(call: &Call<'_>) -> Answer {
             let params = json!({"level": level, "logger": "log", "data": {"n": n}});
             let message =
                 json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
-            frames.push(message_frame(Duration::ZERO, Content::Message(message)));
+            frames.push(message_frame(Duration::ZERO, Content::Ready(message)));
         }
     }
     frames.push(result_frame(Duration::ZERO, text("logged")));

@@ -56,7 +56,7 @@ fn as_stream(body: Body) -> Body {
     let Body::Message(message) = body else {
         return body;
     };
-    let content = Content::Message(message);
+    let content = Content::Ready(message);
     let body = FrameBody::Event {
         prefix: String::new(),
         content,

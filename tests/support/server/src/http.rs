@@ -154,6 +154,10 @@ impl Parsed {
                 .cloned()
                 .unwrap_or_default()
         };
+        if shared.rules.is_empty() && shared.brain.lives.is_empty() {
+            // Nothing scripted: spare large arguments the copying.
+            return Vars::new(vec![("$id", at("/id"))]);
+        }
         let now = shared.brain.clock.iso(shared.brain.clock.now());
         let port = shared.base.rsplit(':').next().unwrap_or_default();
         Vars::new(vec![

@@ -107,8 +107,10 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
             json!({"jsonrpc": "2.0", "id": vars.fill(&"$id".into()), "error": vars.fill(error)})
         }
         Content::Message(message) => vars.fill(message),
+        Content::Ready(message) => message.clone(),
     };
-    if let Content::Result(_) | Content::Error(_) = content {
+    // A whole message from a script stays as written.
+    if !matches!(content, Content::Message(_)) && message.get("method").is_none() {
         if let (Some(patch), Some(result)) = (&action.patch, message.get_mut("result")) {
             lay_over(result, &vars.fill(patch));
         }

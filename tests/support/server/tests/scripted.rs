@@ -263,3 +263,14 @@ fn a_server_stops_though_nobody_reads_its_answer() {
     assert!(server.wait_requests("tools/call", 1, PATIENCE));
     drop(server);
 }
+
+#[test]
+fn a_dollar_in_an_argument_is_only_a_dollar() {
+    let (_server, mut client) = started(Script::new().options(json!({"answer_sse": true})));
+    let answer = client.call("echo", json!({"text": "$id"}));
+    assert_eq!(
+        answer.events()[0]["result"]["structuredContent"]["text"],
+        "$id"
+    );
+    assert_eq!(answer.events()[0]["id"], 7);
+}

@@ -3,7 +3,7 @@
 // Each test file uses its own part of this one.
 #![allow(dead_code, reason = "shared by test files that need different parts")]
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One connection.
-pub(crate) struct Client(TcpStream);
+pub(crate) struct Client(BufReader<TcpStream>);
 
 /// What came back.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Client {
     pub(crate) fn connect(server: &TestServer) -> Self {
         let stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self(stream)
+        Self(BufReader::new(stream))
     }
 
     /// Sends a well-formed request of this method.
@@ -69,7 +69,7 @@ impl Client {
     }
 
     pub(crate) fn raw(&mut self, text: &str) {
-        self.0.write_all(text.as_bytes()).unwrap();
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
     /// Sends and reads the whole answer.
