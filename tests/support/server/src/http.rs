@@ -1,0 +1,327 @@
+//! The HTTP carrier: one thread for each connection, requests in, answers out.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::action::{Action, Framing, Then};
+use crate::control;
+use crate::endpoint::well_behaved;
+use crate::fast;
+use crate::headers::name_of;
+use crate::line::{Line, Wake};
+use crate::log::Recorded;
+use crate::outlet::Sent;
+use crate::render;
+use crate::rpc::{Body, Reply};
+use crate::rules::Facts;
+use crate::send::send;
+use crate::shared::Shared;
+use crate::subst::Vars;
+use crate::wire::{Reader, Request};
+
+/// Serves one accepted connection until it ends.
+pub(crate) fn serve(shared: &Arc<Shared>, stream: Arc<TcpStream>) {
+    let number = shared.admit(&stream);
+    let line = Line {
+        shared: Arc::clone(shared),
+        stream,
+        number,
+    };
+    let _ = line.stream.set_nodelay(true);
+    if accept(&line) {
+        if shared.fast {
+            fast::serve(&line);
+        } else {
+            requests(&line);
+        }
+    }
+    // The last handles go with `line`: an armed reset fires only then.
+    shared.dismiss(number);
+}
+
+fn requests(line: &Line) {
+    let mut reader = Reader::new(&*line.stream);
+    while let Ok(Some(request)) = reader.next() {
+        if !answer(line, &request) {
+            return;
+        }
+    }
+}
+
+/// Rules for the connection itself; false if they end it.
+fn accept(line: &Line) -> bool {
+    let facts = Facts {
+        accept: true,
+        connection: line.number,
+        ..Facts::default()
+    };
+    let decided = line
+        .shared
+        .brain
+        .world
+        .lock()
+        .hits
+        .decide(&line.shared.rules, &facts);
+    let Some((action, _)) = decided else {
+        return true;
+    };
+    line.before(action.hold.as_deref(), action.delay) == Wake::Ready
+        && after(line, &action, Sent::Whole, false)
+}
+
+/// Answers one request; false if the connection ends with it.
+pub(crate) fn answer(line: &Line, request: &Request) -> bool {
+    if request.head.path.starts_with("/_control/") {
+        let reply = control::answer(&line.shared, &request.head);
+        return send(
+            line,
+            reply,
+            &Action::default(),
+            &Vars::default(),
+            request.last,
+        ) == Sent::Whole
+            && !request.last;
+    }
+    let parsed = Parsed::new(request);
+    let number = record(line, request, &parsed);
+    let (action, count) = decide(line, request, &parsed);
+    let vars = parsed.vars(&line.shared, count);
+    let Outcome {
+        sent,
+        status,
+        action,
+        began,
+    } = carry_out(line, request, &parsed, action, &vars);
+    line.shared.amend(number, |entry| {
+        entry.status = status;
+        entry.answered_us = began.map(|began| line.shared.brain.clock.micros(began));
+        entry.done_us = Some(
+            line.shared
+                .brain
+                .clock
+                .micros(line.shared.brain.clock.now()),
+        );
+        entry.closed_early = sent == Sent::Gone && !line.shared.stopping();
+    });
+    let goes_on = after(line, &action, sent, request.last);
+    if action.then == Some(Then::Stall) && line.gone() {
+        line.shared.amend(number, |entry| entry.closed_early = true);
+    }
+    goes_on
+}
+
+/// The body read as JSON-RPC, as far as it is.
+pub(crate) struct Parsed {
+    pub(crate) message: Option<Value>,
+    pub(crate) method: Option<String>,
+    name: Option<String>,
+}
+
+impl Parsed {
+    fn new(request: &Request) -> Self {
+        let message: Option<Value> = serde_json::from_slice(&request.body).ok();
+        let method = message
+            .as_ref()
+            .and_then(|message| message.get("method")?.as_str())
+            .map(str::to_owned);
+        let params = message
+            .as_ref()
+            .and_then(|message| message.get("params")?.as_object());
+        let name = method
+            .as_deref()
+            .zip(params)
+            .and_then(|(method, params)| name_of(method, params))
+            .map(str::to_owned);
+        Self {
+            message,
+            method,
+            name,
+        }
+    }
+
+    pub(crate) fn params(&self) -> Option<&Value> {
+        self.message.as_ref()?.get("params")
+    }
+
+    fn vars(&self, shared: &Shared, count: u64) -> Vars {
+        let at = |pointer: &str| {
+            self.message
+                .as_ref()
+                .and_then(|message| message.pointer(pointer))
+                .cloned()
+                .unwrap_or_default()
+        };
+        if shared.rules.is_empty() && shared.brain.lives.is_empty() {
+            // Nothing scripted: spare large arguments the copying.
+            return Vars::new(vec![("$id", at("/id"))]);
+        }
+        let now = shared.brain.clock.iso(shared.brain.clock.now());
+        let port = shared.base.rsplit(':').next().unwrap_or_default();
+        Vars::new(vec![
+            ("$id", at("/id")),
+            ("$token", at("/params/_meta/progressToken")),
+            ("$taskId", at("/params/taskId")),
+            ("$name", self.name.clone().into()),
+            ("$arguments", at("/params/arguments")),
+            ("$params", at("/params")),
+            ("$n", count.into()),
+            ("$now", now.into()),
+            ("$base", shared.base.clone().into()),
+            ("$port", port.into()),
+        ])
+    }
+}
+
+fn record(line: &Line, request: &Request, parsed: &Parsed) -> u64 {
+    let clock = &line.shared.brain.clock;
+    line.shared.record(Recorded {
+        number: 0,
+        at_us: clock.micros(clock.now()),
+        answered_us: None,
+        done_us: None,
+        connection: line.number,
+        http_method: request.head.method.clone(),
+        path: request.head.path.clone(),
+        headers: request.head.headers.clone(),
+        body: String::from_utf8_lossy(&request.body).into_owned(),
+        reads: request.reads,
+        method: parsed.method.clone(),
+        name: parsed.name.clone(),
+        status: None,
+        closed_early: false,
+    })
+}
+
+fn decide(line: &Line, request: &Request, parsed: &Parsed) -> (Action, u64) {
+    if line.shared.rules.is_empty() {
+        return (Action::default(), 0);
+    }
+    let mut world = line.shared.brain.world.lock();
+    let name = parsed.name.as_deref();
+    let is_task = parsed
+        .method
+        .as_deref()
+        .is_some_and(|method| method.starts_with("tasks/"));
+    let tool = if is_task {
+        name.and_then(|name| world.tasks.tool_of(name))
+            .map(str::to_owned)
+    } else {
+        name.map(str::to_owned)
+    };
+    let facts = Facts {
+        accept: false,
+        connection: line.number,
+        http: &request.head.method,
+        path: request.head.plain_path(),
+        headers: &request.head.headers,
+        method: parsed.method.as_deref(),
+        name,
+        tool: tool.as_deref(),
+        params: parsed.params(),
+    };
+    world
+        .hits
+        .decide(&line.shared.rules, &facts)
+        .unwrap_or_default()
+}
+
+/// How a request was answered.
+struct Outcome {
+    sent: Sent,
+    /// The HTTP status sent, if any was.
+    status: Option<u16>,
+    /// The action in force at the end.
+    action: Action,
+    began: Option<Instant>,
+}
+
+impl Outcome {
+    fn gone(action: Action) -> Self {
+        Self {
+            sent: Sent::Gone,
+            status: None,
+            action,
+            began: None,
+        }
+    }
+}
+
+/// Runs the action.
+fn carry_out(
+    line: &Line,
+    request: &Request,
+    parsed: &Parsed,
+    action: Action,
+    vars: &Vars,
+) -> Outcome {
+    // `run` does the work at once, whatever becomes of its answer.
+    let early = action
+        .run
+        .then(|| well_behaved(&line.shared, request, parsed));
+    if line.before(action.hold.as_deref(), action.delay) != Wake::Ready {
+        return Outcome::gone(action);
+    }
+    let normal = early
+        .or_else(|| render::runs(&action).then(|| well_behaved(&line.shared, request, parsed)));
+    let scripted = render::scripted(&action, vars);
+    let mut reply = scripted
+        .or(normal)
+        .unwrap_or_else(|| Reply::new(200, Body::Empty));
+    let mut action = action;
+    if let Some(act) = reply.act.take() {
+        // The life of a task has the word; a rule that only shapes bytes yields to it.
+        if line.before(act.hold.as_deref(), act.delay) != Wake::Ready {
+            return Outcome::gone(*act);
+        }
+        reply = render::scripted(&act, vars).unwrap_or_else(|| Reply::new(200, Body::Empty));
+        action = *act;
+    }
+    if line.pause(reply.delay) != Wake::Ready {
+        return Outcome::gone(action);
+    }
+    render::adjust(&mut reply, &action, vars);
+    // Taken before the first byte: a client's pause, measured from here, never looks shorter than it was.
+    let began = line.shared.brain.clock.now();
+    let status = Some(reply.status).filter(|status| *status > 0);
+    let sent = send(line, reply, &action, vars, request.last);
+    Outcome {
+        sent,
+        status,
+        action,
+        began: status.map(|_| began),
+    }
+}
+
+/// What becomes of the connection; true if it takes another request.
+fn after(line: &Line, action: &Action, sent: Sent, last: bool) -> bool {
+    let default = if sent != Sent::Whole || action.framing == Some(Framing::Close) {
+        Then::CloseSilently
+    } else if last {
+        Then::Close
+    } else {
+        Then::Keep
+    };
+    let then = if sent == Sent::Gone {
+        Then::CloseSilently
+    } else {
+        action.then.unwrap_or(default)
+    };
+    if then == Then::Keep {
+        return true;
+    }
+    if sent != Sent::Gone {
+        line.pause(action.then_after);
+    }
+    match then {
+        Then::Keep => {}
+        Then::Close | Then::CloseSilently => line.close(),
+        Then::Reset => line.arm_reset(),
+        Then::Stall => {
+            line.stall();
+        }
+    }
+    false
+}
