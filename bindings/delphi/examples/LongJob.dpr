@@ -42,7 +42,7 @@ end;
 procedure TWatcher.Asked(Sender: TObject; Input: TMcpInput);
 begin
   WriteLn('question   ', Input.Message);
-  Input.Answer(McpArgs(['confirm', True]));
+  Input.Answer(McpArgs(['value', 'yes']));
 end;
 
 procedure TWatcher.Answered(Sender: TObject; Response: TMcpResponse);
