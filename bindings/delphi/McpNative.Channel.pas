@@ -64,7 +64,7 @@ type
     FThread: TThread;
     FServer: TThreadID;              { the thread that serves the queue, where it is not the main thread that empties the line }
     FCallIds: array of Int64;        { ascending }
-    FCalls: array of PMcpCall;
+    FCalls: array of PMcpCall;       { nil: somebody waits for this one, OnToolResponse does not tell it }
     procedure Arrive(Event: PMcpEvent);
     procedure Append(Event: PMcpEvent);
     function Pop(out Event: PMcpEvent; out Deliver: TMcpDeliver): Boolean;
@@ -75,9 +75,10 @@ type
     procedure StopThread(BoundMs: Integer);
     procedure WaitClosed(BoundMs: Integer);
     procedure DropAll;
-    procedure Track(Call: PMcpCall; out Id: Int64);
-    procedure ForgetCall(Id: Int64);
+    procedure Track(Id: Int64; Call: PMcpCall);
+    function ForgetCall(Id: Int64): Boolean;
     function Delivering: Boolean;
+    function Started(Call: PMcpCall; Waited: Boolean): Int64;
     function FindCall(Id: Int64; out At: Integer): Boolean;
   public
     constructor Create(Mode: TMcpEventThread; Deliver: TMcpDeliver; Wants: TMcpWants; OnFailed, OnRelease: TMcpFailed);
@@ -109,9 +110,10 @@ type
     function WaitCall(Call: PMcpCall; WaitMs: Int64): Integer;
     function WaitTask(Task: PMcpTask; WaitMs: Int64; out Snapshot: PMcpSnapshot): Integer;
 
-    { Starts a call and remembers its handle until it is done, for CancelCall. }
-    function StartTool(const Name, Arguments, Options: UTF8String): Int64;
-    function StartRequest(const Method, Params, Options: UTF8String): Int64;
+    { Start a call. Waited: the handle is the caller's, and OnToolResponse does not tell the end. Else the channel keeps
+      it until the call is done, for CancelCall. }
+    function StartTool(const Name, Arguments, Options: UTF8String; Waited: Boolean; out Call: PMcpCall): Int64;
+    function StartRequest(const Method, Params, Options: UTF8String; Waited: Boolean; out Call: PMcpCall): Int64;
     function CancelCall(Id: Int64): Boolean;
 
     { The owner asked to be freed once the running handler has returned. False when none runs. }
@@ -353,15 +355,16 @@ var
   Kind: Integer;
   Id: Int64;
   Mine: PMcpEvent;
-  ToMain: Boolean;
+  Tell, ToMain: Boolean;
 begin
   Kind := mcp_event_kind(Event);
+  Tell := True;
   if (Kind = MCP_EVENT_CALL_DONE) and (mcp_event_number(Event, MCP_EVENT_NUMBER_CALL_ID, Id) = MCP_OK) then
-    ForgetCall(Id);
+    Tell := ForgetCall(Id);
   ToMain := False;
   FLock.Enter;
   try
-    if not FDiscard and Assigned(FWants) and FWants(Kind) then
+    if Tell and not FDiscard and Assigned(FWants) and FWants(Kind) then
       if mcp_event_keep(Event, Mine) = MCP_OK then
       begin
         Append(Mine);
@@ -694,14 +697,17 @@ begin
   Result := False;
 end;
 
-procedure TMcpChannel.ForgetCall(Id: Int64);
+{ The call is over. False when the one who started it waits for it, so that nobody else is told. }
+function TMcpChannel.ForgetCall(Id: Int64): Boolean;
 var
   At, I: Integer;
 begin
+  Result := True;
   FCallsLock.Enter;
   try
     if not FindCall(Id, At) then
       Exit;
+    Result := FCalls[At] <> nil;
     mcp_call_free(FCalls[At]);
     for I := At to Length(FCalls) - 2 do
     begin
@@ -715,11 +721,10 @@ begin
   end;
 end;
 
-procedure TMcpChannel.Track(Call: PMcpCall; out Id: Int64);
+procedure TMcpChannel.Track(Id: Int64; Call: PMcpCall);
 var
   At, I: Integer;
 begin
-  Id := mcp_call_id(Call);
   FindCall(Id, At);
   SetLength(FCallIds, Length(FCallIds) + 1);
   SetLength(FCalls, Length(FCalls) + 1);
@@ -732,31 +737,37 @@ begin
   FCalls[At] := Call;
 end;
 
-function TMcpChannel.StartTool(const Name, Arguments, Options: UTF8String): Int64;
-var
-  Call: PMcpCall;
+{ In both: the lock is held over the start, so that the end of the call, which takes it too, finds the call in the list. }
+
+function TMcpChannel.StartTool(const Name, Arguments, Options: UTF8String; Waited: Boolean; out Call: PMcpCall): Int64;
 begin
-  { The lock is held over the start, so that the end of the call, which takes it too, finds the call in the list. }
   FCallsLock.Enter;
   try
     McpCheck(mcp_tool_call(FClient, PAnsiChar(Name), McpPtr(Arguments), Length(Arguments), McpPtr(Options), Length(Options), Call));
-    Track(Call, Result);
+    Result := Started(Call, Waited);
   finally
     FCallsLock.Leave;
   end;
 end;
 
-function TMcpChannel.StartRequest(const Method, Params, Options: UTF8String): Int64;
-var
-  Call: PMcpCall;
+function TMcpChannel.StartRequest(const Method, Params, Options: UTF8String; Waited: Boolean; out Call: PMcpCall): Int64;
 begin
   FCallsLock.Enter;
   try
     McpCheck(mcp_call_start(FClient, PAnsiChar(Method), McpPtr(Params), Length(Params), McpPtr(Options), Length(Options), Call));
-    Track(Call, Result);
+    Result := Started(Call, Waited);
   finally
     FCallsLock.Leave;
   end;
+end;
+
+function TMcpChannel.Started(Call: PMcpCall; Waited: Boolean): Int64;
+begin
+  Result := mcp_call_id(Call);
+  if Waited then
+    Track(Result, nil)
+  else
+    Track(Result, Call);
 end;
 
 function TMcpChannel.CancelCall(Id: Int64): Boolean;
@@ -766,7 +777,7 @@ begin
   Result := False;
   FCallsLock.Enter;
   try
-    if FindCall(Id, At) then
+    if FindCall(Id, At) and (FCalls[At] <> nil) then
       Result := McpCheck(mcp_call_cancel(FCalls[At])) = MCP_OK;
   finally
     FCallsLock.Leave;

@@ -799,8 +799,10 @@ begin
 end;
 
 function TMcpClient.CallTool(const Name, ArgumentsJson, OptionsJson: string): Int64;
+var
+  Call: PMcpCall;
 begin
-  Result := Live.StartTool(McpIdent(Name), McpUtf8(ArgumentsJson), McpUtf8(OptionsJson));
+  Result := Live.StartTool(McpIdent(Name), McpUtf8(ArgumentsJson), McpUtf8(OptionsJson), False, Call);
 end;
 
 function TMcpClient.CallToolWait(const Name, ArgumentsJson: string; WaitMs: Int64; const OptionsJson: string): TMcpResult;
@@ -818,7 +820,7 @@ begin
   try
     if Channel.Delivers and not Channel.Quiet then
     begin
-      McpCheck(mcp_tool_call(Channel.Client, PAnsiChar(Tool), McpPtr(Arguments), Length(Arguments), McpPtr(Options), Length(Options), Call));
+      Channel.StartTool(Tool, Arguments, Options, True, Call);
       Result := AwaitCall(Channel, Call, WaitMs);
     end
     else
@@ -884,7 +886,7 @@ begin
   try
     if Channel.Delivers and not Channel.Quiet then
     begin
-      McpCheck(mcp_call_start(Channel.Client, PAnsiChar(Name), McpPtr(Params), Length(Params), McpPtr(Options), Length(Options), Call));
+      Channel.StartRequest(Name, Params, Options, True, Call);
       Answer := AwaitCall(Channel, Call, WaitMs);
     end
     else
@@ -904,8 +906,10 @@ begin
 end;
 
 function TMcpClient.StartRequest(const Method, ParamsJson, OptionsJson: string): Int64;
+var
+  Call: PMcpCall;
 begin
-  Result := Live.StartRequest(McpIdent(Method), McpUtf8(ParamsJson), McpUtf8(OptionsJson));
+  Result := Live.StartRequest(McpIdent(Method), McpUtf8(ParamsJson), McpUtf8(OptionsJson), False, Call);
 end;
 
 procedure TMcpClient.Notify(const Method, ParamsJson: string);

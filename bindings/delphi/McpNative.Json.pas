@@ -414,8 +414,11 @@ begin
 end;
 
 function ParseFloat(const V: UTF8String; const Default: Double): Double;
+const
+  Largest = 1.7E308;
 var
   Settings: TFormatSettings;
+  Wide: Extended;
 begin
   {$IFDEF FPC}
   Settings := DefaultFormatSettings;
@@ -423,10 +426,13 @@ begin
   Settings := TFormatSettings.Create;
   {$ENDIF}
   Settings.DecimalSeparator := '.';
+  Result := Default;
+  { A number that only Extended can hold would trap when it becomes a Double, and with the x87 one instruction late. }
   try
-    Result := StrToFloatDef(string(V), Default, Settings);
+    if TryStrToFloat(string(V), Wide, Settings) and (Wide < Largest) and (Wide > -Largest) then
+      Result := Wide;
   except
-    Result := Default; { a number beyond Double, with floating-point traps armed }
+    Result := Default;
   end;
 end;
 
