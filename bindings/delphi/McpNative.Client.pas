@@ -1,0 +1,1256 @@
+{$I McpNative.inc}
+{ The component: one connection to one MCP server. Set Url, assign events, Open. Events run on the main thread unless
+  EventThread says otherwise. Rules of threads and ownership: README.md. }
+unit McpNative.Client;
+
+interface
+
+uses
+  {$IFDEF FPC}SysUtils, Classes,{$ELSE}System.SysUtils, System.Classes,{$ENDIF}
+  McpNative.Text, McpNative.Json, McpNative.Abi, McpNative.Load, McpNative.Errors, McpNative.Channel,
+  McpNative.Result, McpNative.Task, McpNative.Input;
+
+type
+  { so that a program needs this unit alone in its "uses" }
+  TMcpEventThread = McpNative.Channel.TMcpEventThread;
+  TMcpErrorInfo = McpNative.Errors.TMcpErrorInfo;
+  EMcpError = McpNative.Errors.EMcpError;
+  EMcpLibrary = McpNative.Load.EMcpLibrary;
+  TMcpResult = McpNative.Result.TMcpResult;
+  TMcpBlock = McpNative.Result.TMcpBlock;
+  TMcpTask = McpNative.Task.TMcpTask;
+  TMcpTaskStatus = McpNative.Task.TMcpTaskStatus;
+  TMcpTaskReason = McpNative.Task.TMcpTaskReason;
+  TMcpInput = McpNative.Input.TMcpInput;
+  TMcpInputKind = McpNative.Input.TMcpInputKind;
+  TMcpInputKinds = McpNative.Input.TMcpInputKinds;
+
+const
+  etMain = McpNative.Channel.etMain;
+  etLibrary = McpNative.Channel.etLibrary;
+  etManual = McpNative.Channel.etManual;
+
+type
+  TMcpClient = class;
+
+  TMcpState = (msNew, msOpening, msReady, msClosing, msClosed, msFailed);
+  TMcpTtlPolicy = (tpFollow, tpStop);
+  TMcpCancelPolicy = (cpFollow, cpLetGo);
+  TMcpTaskHealth = (thOverdue, thDegraded, thRecovered);
+
+  { The answer to CallTool or Request that was started without waiting. Exactly one of Result, Task and Error says something. }
+  TMcpResponse = class(TMcpKept)
+  private
+    FCallId: Int64;
+    FResult: TMcpResult;
+    FTask: TMcpTask;
+    FError: TMcpErrorInfo;
+  public
+    destructor Destroy; override;
+    property CallId: Int64 read FCallId;
+    { nil unless the call was answered with a result. Belongs to the response. }
+    property Result: TMcpResult read FResult;
+    { nil unless the server made a task of the call; OnTaskCompleted brings its result. Belongs to the response. }
+    property Task: TMcpTask read FTask;
+    { Status = MCP_OK unless the call failed. }
+    property Error: TMcpErrorInfo read FError;
+  end;
+
+  TMcpProgress = record
+    CallId: Int64;
+    Progress: Double;
+    Total: Double;      { 0 = not told }
+    Message: string;
+    Json: string;       { the notification's params }
+  end;
+
+  TMcpTool = record
+    Name: string;
+    Title: string;
+    Description: string;
+    InputSchema: string;    { JSON }
+    Json: string;
+  end;
+  TMcpTools = array of TMcpTool;
+
+  { One line of the list of pending tasks. }
+  TMcpTaskInfo = record
+    TaskId: string;
+    ToolName: string;
+    ToolCallId: string;
+    Context: string;        { JSON }
+    Status: string;         { as on the wire: "working", "input_required", ... }
+    StatusMessage: string;
+    NextPollMs: Int64;
+    Overdue: Boolean;
+    Json: string;
+  end;
+  TMcpTaskInfos = array of TMcpTaskInfo;
+
+  TMcpTaskEvent = procedure(Sender: TObject; Task: TMcpTask) of object;
+  TMcpTaskHealthEvent = procedure(Sender: TObject; Task: TMcpTask; Health: TMcpTaskHealth; const Error: TMcpErrorInfo) of object;
+  TMcpInputEvent = procedure(Sender: TObject; Input: TMcpInput) of object;
+  TMcpResponseEvent = procedure(Sender: TObject; Response: TMcpResponse) of object;
+  TMcpProgressEvent = procedure(Sender: TObject; const Progress: TMcpProgress) of object;
+  TMcpLogEvent = procedure(Sender: TObject; const Level, Text, Json: string) of object;
+  TMcpNotificationEvent = procedure(Sender: TObject; const Method, Params: string) of object;
+  TMcpStateEvent = procedure(Sender: TObject; State: TMcpState; const Error: TMcpErrorInfo) of object;
+  TMcpErrorEvent = procedure(Sender: TObject; const Error: TMcpErrorInfo) of object;
+  TMcpExceptionEvent = procedure(Sender: TObject; Error: Exception) of object;
+
+  { How long-running calls are treated. Read when the client opens. }
+  TMcpTaskOptions = class(TPersistent)
+  private
+    FEnabled: Boolean;
+    FAutoPoll: Boolean;
+    FMinPollMs: Int64;
+    FTtl: TMcpTtlPolicy;
+    FOnCancel: TMcpCancelPolicy;
+  public
+    constructor Create;
+    procedure Assign(Source: TPersistent); override;
+  published
+    { Tell the server that its tools may answer with a task. }
+    property Enabled: Boolean read FEnabled write FEnabled default True;
+    { Follow tasks in the background. Off: Refresh, Check and Poke are the program's business. }
+    property AutoPoll: Boolean read FAutoPoll write FAutoPoll default True;
+    { Poll no more often than this; the server's own interval is kept in any case. }
+    property MinPollMs: Int64 read FMinPollMs write FMinPollMs default 0;
+    { tpFollow: a task beyond its TTL is followed as long as the server knows it. tpStop: it ends as expired. }
+    property Ttl: TMcpTtlPolicy read FTtl write FTtl default tpFollow;
+    { After a cancel: follow the task to its real end, or let it go. }
+    property AfterCancel: TMcpCancelPolicy read FOnCancel write FOnCancel default cpFollow;
+  end;
+
+  { Time limits in milliseconds. 0 = the library's own default, -1 = no limit. Read when the client opens. }
+  TMcpTimeouts = class(TPersistent)
+  private
+    FConnect: Int64;
+    FProbe: Int64;
+    FIdle: Int64;
+    FTotal: Int64;
+    FClose: Int64;
+  public
+    procedure Assign(Source: TPersistent); override;
+  published
+    property ConnectMs: Int64 read FConnect write FConnect default 0;
+    property ProbeMs: Int64 read FProbe write FProbe default 0;
+    property IdleMs: Int64 read FIdle write FIdle default 0;
+    property TotalMs: Int64 read FTotal write FTotal default 0;
+    property CloseMs: Int64 read FClose write FClose default 0;
+  end;
+
+  {$IFNDEF FPC}
+  [ComponentPlatformsAttribute(pidWin32 or pidWin64)]
+  {$ENDIF}
+  TMcpClient = class(TComponent)
+  private
+    FChannel: TMcpChannel;
+    FUrl: string;
+    FHeaders: TStrings;
+    FClientName: string;
+    FClientVersion: string;
+    FTimeouts: TMcpTimeouts;
+    FTasks: TMcpTaskOptions;
+    FSettings: TStrings;
+    FEventThread: TMcpEventThread;
+    FInputKinds: TMcpInputKinds;
+    FLibraryPath: string;
+    FStreamedActive: Boolean;
+    FOnTaskCreated: TMcpTaskEvent;
+    FOnTaskStatus: TMcpTaskEvent;
+    FOnTaskCompleted: TMcpTaskEvent;
+    FOnTaskHealth: TMcpTaskHealthEvent;
+    FOnInputRequired: TMcpInputEvent;
+    FOnInputWithdrawn: TMcpInputEvent;
+    FOnToolResponse: TMcpResponseEvent;
+    FOnProgress: TMcpProgressEvent;
+    FOnLog: TMcpLogEvent;
+    FOnNotification: TMcpNotificationEvent;
+    FOnStateChange: TMcpStateEvent;
+    FOnError: TMcpErrorEvent;
+    FOnCallbackError: TMcpExceptionEvent;
+    procedure SetHeaders(Value: TStrings);
+    procedure SetTimeouts(Value: TMcpTimeouts);
+    procedure SetTasks(Value: TMcpTaskOptions);
+    procedure SetSettings(Value: TStrings);
+    procedure SetEventThread(Value: TMcpEventThread);
+    procedure SetActive(Value: Boolean);
+    function GetActive: Boolean;
+    function GetState: TMcpState;
+    function Live: TMcpChannel;
+    procedure DropChannel;
+    procedure FreeSelf;
+    function Wants(Kind: Integer): Boolean;
+    procedure Deliver(Event: PMcpEvent);
+    procedure CallbackFailed;
+    procedure FireTask(const Handler: TMcpTaskEvent; Event: PMcpEvent);
+    procedure FireHealth(Health: TMcpTaskHealth; Event: PMcpEvent);
+    procedure FireInput(const Handler: TMcpInputEvent; Event: PMcpEvent);
+    procedure FireResponse(Event: PMcpEvent);
+    function ServerText(Field: Integer): string;
+  protected
+    procedure Loaded; override;
+  public
+    constructor Create(AOwner: TComponent); override;
+    { Closes, waits within a bound, frees the handles. Fine inside one of the component's own events; the rest of that
+      handler must not touch the component. }
+    destructor Destroy; override;
+    { Frees the component once the running handler has returned, or at once where none runs. }
+    procedure Release;
+
+    { Loads the library if need be, checks the settings, and starts to connect; does not wait. Raises EMcpError on a bad
+      setting, EMcpLibrary when there is no library. Open on an open client does nothing. }
+    procedure Open;
+    { Waits until the client is ready. False when WaitMs ran out; raises EMcpError when opening failed. Opens if need be. }
+    function WaitOpen(WaitMs: Int64 = 30000): Boolean;
+    { Begins the end; does not wait. Events of the end still come. }
+    procedure Close;
+    { Delivers events while it waits, where this thread does that. False when WaitMs ran out. }
+    function WaitClosed(WaitMs: Int64 = 10000): Boolean;
+
+    { Starts a call and gives its id; OnToolResponse tells the outcome, OnTaskCreated that it became a task.
+      ArgumentsJson: a JSON object, see McpArgs. OptionsJson: tool_call_id, context, total_ms, ... }
+    function CallTool(const Name: string; const ArgumentsJson: string = ''; const OptionsJson: string = ''): Int64;
+    { Calls and waits, through a task if the server makes one; delivers events meanwhile. The result is the caller's to free.
+      Raises EMcpError on failure; when WaitMs runs out, call and task are cancelled (Status MCP_E_TIMEOUT). -1 = no limit. }
+    function CallToolWait(const Name: string; const ArgumentsJson: string = ''; WaitMs: Int64 = -1;
+      const OptionsJson: string = ''): TMcpResult;
+    { Cancels a call that was started here. False when it is over. A task of it goes on: TasksCancel. }
+    function CancelCall(CallId: Int64): Boolean;
+    { Every page of tools/list. Blocks. }
+    function ListTools(WaitMs: Int64 = 60000): TMcpTools;
+    function ListToolsJson(WaitMs: Int64 = 60000): string;
+    { Any request of the protocol, waited for; gives the result as JSON. }
+    function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
+    { The same without waiting; OnToolResponse tells the outcome. }
+    function StartRequest(const Method: string; const ParamsJson: string = ''; const OptionsJson: string = ''): Int64;
+    procedure Notify(const Method: string; const ParamsJson: string = '');
+
+    { A task by its id; one not known yet is taken up and followed. No round trip. The caller frees it. }
+    function TaskOpen(const TaskId: string): TMcpTask;
+    { The same with one tasks/get now. Blocks. The caller frees it. }
+    function TasksGet(const TaskId: string; WaitMs: Int64 = 60000): TMcpTask;
+    { tasks/update with the answers in an object, question key -> response. Blocks. False: answered already. }
+    function TasksUpdate(const TaskId, ResponsesJson: string; WaitMs: Int64 = 60000): Boolean;
+    { Asks the server to stop; the task is followed to its real end. Does not wait. False: ended already. }
+    function TasksCancel(const TaskId: string): Boolean;
+    { The tasks that have not ended. ToolCallId narrows. Waits for nothing. }
+    function TaskList(const ToolCallId: string = ''): TMcpTaskInfos;
+    { Polls each task that is due once and gives what has finished since, as a JSON array. Blocks. For a chat loop. }
+    function Check(WaitMs: Int64 = 60000; const ToolCallId: string = ''): string;
+    { The network came back, the machine woke: try again now. }
+    procedure Poke;
+    { Counters, JSON. }
+    function Stats: string;
+
+    { EventThread = etManual: run the handlers on this thread; waits at most WaitMs for the first. Number of events run. }
+    function DispatchEvents(WaitMs: Int64 = 0): Integer;
+
+    { What the server said of itself; raises EMcpError (MCP_E_STATE) before the client is ready. }
+    function Era: string;
+    function ProtocolVersion: string;
+    function ServerInfo: string;          { JSON }
+    function ServerName: string;
+    function Instructions: string;
+    function Capabilities: string;        { JSON }
+    { The settings document as it would be sent to the library now. }
+    function SettingsJson: string;
+
+    property State: TMcpState read GetState;
+    { Where to load the library from; '' = the usual places. Counts for the first Open of the process. }
+    property LibraryPath: string read FLibraryPath write FLibraryPath;
+  published
+    property Url: string read FUrl write FUrl;
+    { "Name=Value" or "Name: Value", one a line. }
+    property Headers: TStrings read FHeaders write SetHeaders;
+    property ClientName: string read FClientName write FClientName;
+    property ClientVersion: string read FClientVersion write FClientVersion;
+    property Timeouts: TMcpTimeouts read FTimeouts write SetTimeouts;
+    property Tasks: TMcpTaskOptions read FTasks write SetTasks;
+    { More settings, a JSON object with the keys of the library's settings document. It wins over the properties, key by key. }
+    property Settings: TStrings read FSettings write SetSettings;
+    { Which questions OnInputRequired can answer. Only what is here, with a handler assigned before Open, is offered to the server. }
+    property InputKinds: TMcpInputKinds read FInputKinds write FInputKinds default [ikElicitation];
+    { Where the events run. Set it while closed. }
+    property EventThread: TMcpEventThread read FEventThread write SetEventThread default etMain;
+
+    property OnTaskCreated: TMcpTaskEvent read FOnTaskCreated write FOnTaskCreated;
+    { Status, message or open questions changed. }
+    property OnTaskStatus: TMcpTaskEvent read FOnTaskStatus write FOnTaskStatus;
+    { The task has ended, for whatever reason: see Task.Reason. Once per task. }
+    property OnTaskCompleted: TMcpTaskEvent read FOnTaskCompleted write FOnTaskCompleted;
+    property OnTaskHealth: TMcpTaskHealthEvent read FOnTaskHealth write FOnTaskHealth;
+    property OnInputRequired: TMcpInputEvent read FOnInputRequired write FOnInputRequired;
+    property OnInputWithdrawn: TMcpInputEvent read FOnInputWithdrawn write FOnInputWithdrawn;
+    property OnToolResponse: TMcpResponseEvent read FOnToolResponse write FOnToolResponse;
+    property OnProgress: TMcpProgressEvent read FOnProgress write FOnProgress;
+    property OnLog: TMcpLogEvent read FOnLog write FOnLog;
+    property OnNotification: TMcpNotificationEvent read FOnNotification write FOnNotification;
+    property OnStateChange: TMcpStateEvent read FOnStateChange write FOnStateChange;
+    { Something in the background failed that no call and no task can report. }
+    property OnError: TMcpErrorEvent read FOnError write FOnError;
+    { A handler raised. Without this event the application's handler of exceptions gets it. }
+    property OnCallbackError: TMcpExceptionEvent read FOnCallbackError write FOnCallbackError;
+
+    { Last, so that a form file has set all else before. True starts to connect; False closes. }
+    property Active: Boolean read GetActive write SetActive default False;
+  end;
+
+{ Shortcuts to the same names elsewhere. }
+function McpPump(WaitMs: Integer = 50): Boolean;
+function McpArgs(const Pairs: array of const): string;
+
+implementation
+
+function McpPump(WaitMs: Integer): Boolean;
+begin
+  Result := McpNative.Channel.McpPump(WaitMs);
+end;
+
+function McpArgs(const Pairs: array of const): string;
+begin
+  Result := McpNative.Json.McpArgs(Pairs);
+end;
+
+{ Readers of an event }
+
+function EventText(Event: PMcpEvent; Field: Integer): UTF8String;
+var
+  P: PAnsiChar;
+  N: NativeUInt;
+begin
+  Result := '';
+  N := 0;
+  P := mcp_event_text(Event, Field, @N);
+  if (P <> nil) and (N > 0) then
+  begin
+    SetLength(Result, N);
+    Move(P^, Pointer(Result)^, N);
+  end;
+end;
+
+function EventNumber(Event: PMcpEvent; Field: Integer): Int64;
+begin
+  if mcp_event_number(Event, Field, Result) <> MCP_OK then
+    Result := 0;
+end;
+
+function EventError(Event: PMcpEvent; Fallback: Integer): TMcpErrorInfo;
+var
+  Error: PMcpError;
+begin
+  Error := nil;
+  if mcp_event_error(Event, Error) <> MCP_OK then
+    Error := nil;
+  Result := McpTakeError(Error, Fallback);
+end;
+
+function EventTask(Channel: TMcpChannel; Event: PMcpEvent): TMcpTask;
+var
+  Task: PMcpTask;
+  Snapshot: PMcpSnapshot;
+begin
+  Result := nil;
+  if (mcp_event_task(Event, Task) <> MCP_OK) or (Task = nil) then
+    Exit;
+  if mcp_event_snapshot(Event, Snapshot) <> MCP_OK then
+    Snapshot := nil;
+  Result := TMcpTask.Adopt(Channel, Task, Snapshot);
+end;
+
+function TakeText(Text: PMcpText): UTF8String;
+var
+  P: PAnsiChar;
+  N: NativeUInt;
+begin
+  Result := '';
+  try
+    N := 0;
+    P := mcp_text_get(Text, @N);
+    if (P <> nil) and (N > 0) then
+    begin
+      SetLength(Result, N);
+      Move(P^, Pointer(Result)^, N);
+    end;
+  finally
+    mcp_text_free(Text);
+  end;
+end;
+
+{ Calls that are waited for. They use the channel alone: a handler that runs meanwhile may free the component. }
+
+procedure RaiseOf(Error: PMcpError; Status: Integer);
+var
+  Info: TMcpErrorInfo;
+begin
+  Info := McpTakeError(Error, Status);
+  raise EMcpError.CreateInfo(Info);
+end;
+
+{ The result of a call that is over, or its error raised. Frees the call. }
+function FinishCall(Call: PMcpCall; Status: Integer): TMcpResult;
+var
+  Handle: PMcpResult;
+  Error: PMcpError;
+begin
+  Result := nil;
+  if Call = nil then
+    McpCheck(Status);
+  try
+    if Status >= 0 then
+    begin
+      McpCheck(mcp_call_result(Call, Handle));
+      if Handle = nil then
+        McpRaise(MCP_E_INTERNAL, 'the call ended without a result');
+      Result := TMcpResult.Adopt(Handle);
+    end
+    else
+    begin
+      Error := nil;
+      if mcp_call_error(Call, Error) <> MCP_OK then
+        Error := nil;
+      if Error = nil then
+        McpCheck(Status);
+      RaiseOf(Error, Status);
+    end;
+  finally
+    mcp_call_free(Call);
+  end;
+end;
+
+{ The result of a task that is over, or its error raised. Frees the snapshot. }
+function FinishTask(Snapshot: PMcpSnapshot): TMcpResult;
+const
+  Codes: array[MCP_REASON_FAILED..MCP_REASON_CLOSED] of Integer =
+    (MCP_E_TASK_FAILED, MCP_E_TASK_CANCELLED, MCP_E_TASK_EXPIRED, MCP_E_TASK_UNKNOWN, MCP_E_CLOSED);
+var
+  Reason: Int64;
+  Handle: PMcpResult;
+  Error: PMcpError;
+  Code: Integer;
+begin
+  Result := nil;
+  try
+    McpCheck(mcp_snapshot_number(Snapshot, MCP_SNAPSHOT_REASON, Reason));
+    if Reason = MCP_REASON_COMPLETED then
+    begin
+      McpCheck(mcp_snapshot_result(Snapshot, Handle));
+      if Handle = nil then
+        McpRaise(MCP_E_INTERNAL, 'the task completed without a result');
+      Result := TMcpResult.Adopt(Handle);
+      Exit;
+    end;
+    Code := MCP_E_TASK_FAILED;
+    if (Reason >= Low(Codes)) and (Reason <= High(Codes)) then
+      Code := Codes[Integer(Reason)];
+    Error := nil;
+    if mcp_snapshot_error(Snapshot, Error) <> MCP_OK then
+      Error := nil;
+    if Error = nil then
+      McpRaise(Code, 'the task ended without a result');
+    RaiseOf(Error, Code);
+  finally
+    mcp_snapshot_free(Snapshot);
+  end;
+end;
+
+{ Waits for a started call, and for its task; gives both up when the time runs out. Frees the call. }
+function AwaitCall(Channel: TMcpChannel; Call: PMcpCall; WaitMs: Int64): TMcpResult;
+var
+  Started: Int64;
+  Status: Integer;
+  Task: PMcpTask;
+  Snapshot: PMcpSnapshot;
+begin
+  Result := nil;
+  Started := McpTicks;
+  Task := nil;
+  Status := Channel.WaitCall(Call, WaitMs);
+  if Status = MCP_S_TIMEOUT then
+  begin
+    mcp_call_cancel(Call);
+    { the answer may have come in this moment, with a task }
+    if (mcp_call_task(Call, Task) = MCP_OK) and (Task <> nil) then
+    begin
+      mcp_task_cancel(Task);
+      mcp_task_free(Task);
+    end;
+    mcp_call_free(Call);
+    McpRaise(MCP_E_TIMEOUT, 'the call took longer than the time that it was given');
+  end;
+  if Status <> MCP_S_TASK then
+  begin
+    Result := FinishCall(Call, Status);
+    Exit;
+  end;
+  Status := mcp_call_task(Call, Task);
+  mcp_call_free(Call);
+  McpCheck(Status);
+  try
+    if WaitMs >= 0 then
+    begin
+      WaitMs := WaitMs - (McpTicks - Started);
+      if WaitMs < 0 then
+        WaitMs := 0;
+    end;
+    Status := Channel.WaitTask(Task, WaitMs, Snapshot);
+    if Status = MCP_S_TIMEOUT then
+    begin
+      mcp_snapshot_free(Snapshot);
+      mcp_task_cancel(Task);
+      McpRaise(MCP_E_TIMEOUT, 'the task took longer than the time that it was given');
+    end;
+    if Status < 0 then
+      mcp_snapshot_free(Snapshot);
+    McpCheck(Status);
+    Result := FinishTask(Snapshot);
+  finally
+    mcp_task_free(Task);
+  end;
+end;
+
+{ TMcpResponse }
+
+destructor TMcpResponse.Destroy;
+begin
+  FResult.Free;
+  FTask.Free;
+  inherited Destroy;
+end;
+
+{ TMcpTaskOptions }
+
+constructor TMcpTaskOptions.Create;
+begin
+  inherited Create;
+  FEnabled := True;
+  FAutoPoll := True;
+end;
+
+procedure TMcpTaskOptions.Assign(Source: TPersistent);
+begin
+  if Source is TMcpTaskOptions then
+  begin
+    FEnabled := TMcpTaskOptions(Source).FEnabled;
+    FAutoPoll := TMcpTaskOptions(Source).FAutoPoll;
+    FMinPollMs := TMcpTaskOptions(Source).FMinPollMs;
+    FTtl := TMcpTaskOptions(Source).FTtl;
+    FOnCancel := TMcpTaskOptions(Source).FOnCancel;
+  end
+  else
+    inherited Assign(Source);
+end;
+
+{ TMcpTimeouts }
+
+procedure TMcpTimeouts.Assign(Source: TPersistent);
+begin
+  if Source is TMcpTimeouts then
+  begin
+    FConnect := TMcpTimeouts(Source).FConnect;
+    FProbe := TMcpTimeouts(Source).FProbe;
+    FIdle := TMcpTimeouts(Source).FIdle;
+    FTotal := TMcpTimeouts(Source).FTotal;
+    FClose := TMcpTimeouts(Source).FClose;
+  end
+  else
+    inherited Assign(Source);
+end;
+
+{ TMcpClient }
+
+constructor TMcpClient.Create(AOwner: TComponent);
+begin
+  inherited Create(AOwner);
+  FHeaders := TStringList.Create;
+  FSettings := TStringList.Create;
+  FTimeouts := TMcpTimeouts.Create;
+  FTasks := TMcpTaskOptions.Create;
+  FInputKinds := [ikElicitation];
+  FEventThread := etMain;
+end;
+
+destructor TMcpClient.Destroy;
+begin
+  DropChannel;
+  FTasks.Free;
+  FTimeouts.Free;
+  FSettings.Free;
+  FHeaders.Free;
+  inherited Destroy;
+end;
+
+procedure TMcpClient.FreeSelf;
+begin
+  Free;
+end;
+
+procedure TMcpClient.Release;
+begin
+  if (FChannel = nil) or not FChannel.ReleaseLater then
+    Free;
+end;
+
+procedure TMcpClient.DropChannel;
+var
+  Channel: TMcpChannel;
+begin
+  Channel := FChannel;
+  FChannel := nil;
+  if Channel = nil then
+    Exit;
+  Channel.Shutdown;
+  Channel.Release;
+end;
+
+procedure TMcpClient.Loaded;
+begin
+  inherited Loaded;
+  if FStreamedActive then
+  begin
+    FStreamedActive := False;
+    SetActive(True);
+  end;
+end;
+
+procedure TMcpClient.SetHeaders(Value: TStrings);
+begin
+  FHeaders.Assign(Value);
+end;
+
+procedure TMcpClient.SetSettings(Value: TStrings);
+begin
+  FSettings.Assign(Value);
+end;
+
+procedure TMcpClient.SetTimeouts(Value: TMcpTimeouts);
+begin
+  FTimeouts.Assign(Value);
+end;
+
+procedure TMcpClient.SetTasks(Value: TMcpTaskOptions);
+begin
+  FTasks.Assign(Value);
+end;
+
+procedure TMcpClient.SetEventThread(Value: TMcpEventThread);
+begin
+  if Value = FEventThread then
+    Exit;
+  if GetActive then
+    raise EMcpError.CreateInfo(McpMakeError(MCP_E_STATE, 'EventThread can be changed only while the client is closed'));
+  FEventThread := Value;
+end;
+
+function TMcpClient.GetState: TMcpState;
+var
+  N: Integer;
+begin
+  Result := msNew;
+  if FChannel = nil then
+    Exit;
+  N := mcp_client_state(FChannel.Client);
+  if (N >= Ord(Low(TMcpState))) and (N <= Ord(High(TMcpState))) then
+    Result := TMcpState(N)
+  else
+    Result := msClosed;
+end;
+
+function TMcpClient.GetActive: Boolean;
+begin
+  if csDesigning in ComponentState then
+    Result := FStreamedActive
+  else
+    Result := GetState in [msOpening, msReady];
+end;
+
+procedure TMcpClient.SetActive(Value: Boolean);
+begin
+  if ComponentState * [csLoading, csDesigning] <> [] then
+    FStreamedActive := Value
+  else if Value then
+    Open
+  else
+    Close;
+end;
+
+function TMcpClient.Live: TMcpChannel;
+begin
+  Result := FChannel;
+  if Result = nil then
+    raise EMcpError.CreateInfo(McpMakeError(MCP_E_STATE, 'the client is not open'));
+end;
+
+function TMcpClient.SettingsJson: string;
+var
+  All, Part: TMcpJsonObject;
+  I, Colon, Equal: Integer;
+  Line, Extra: string;
+
+  procedure Limit(const Name: string; Value: Int64);
+  begin
+    if Value <> 0 then
+      Part.Put(Name, Value);
+  end;
+
+begin
+  All.Clear;
+  if FUrl <> '' then
+    All.Put('url', FUrl);
+  Part.Clear;
+  for I := 0 to FHeaders.Count - 1 do
+  begin
+    Line := Trim(FHeaders[I]);
+    if Line = '' then
+      Continue;
+    Colon := Pos(':', Line);
+    Equal := Pos('=', Line);
+    if (Colon = 0) or ((Equal > 0) and (Equal < Colon)) then
+      Colon := Equal;
+    if Colon = 0 then
+      raise EMcpError.CreateInfo(McpMakeError(MCP_E_ARGUMENT,
+        Format('line %d of Headers is neither Name=Value nor Name: Value', [I + 1])));
+    Part.Put(Trim(Copy(Line, 1, Colon - 1)), Trim(Copy(Line, Colon + 1, MaxInt)));
+  end;
+  if Part.Count > 0 then
+    All.PutRaw('headers', Part.Text);
+  if FClientName <> '' then
+  begin
+    Part.Clear;
+    Part.Put('name', FClientName);
+    if FClientVersion <> '' then
+      Part.Put('version', FClientVersion)
+    else
+      Part.Put('version', '0');
+    All.PutRaw('client', Part.Text);
+  end;
+  Part.Clear;
+  Limit('connect_ms', FTimeouts.ConnectMs);
+  Limit('probe_ms', FTimeouts.ProbeMs);
+  Limit('idle_ms', FTimeouts.IdleMs);
+  Limit('total_ms', FTimeouts.TotalMs);
+  Limit('close_ms', FTimeouts.CloseMs);
+  if Part.Count > 0 then
+    All.PutRaw('timeouts', Part.Text);
+  Part.Clear;
+  Part.PutBool('enabled', FTasks.Enabled);
+  Part.PutBool('auto_poll', FTasks.AutoPoll);
+  Limit('min_poll_ms', FTasks.MinPollMs);
+  if FTasks.Ttl = tpStop then
+    Part.Put('ttl', 'stop');
+  if FTasks.AfterCancel = cpLetGo then
+    Part.Put('cancel', 'let_go');
+  All.PutRaw('tasks', Part.Text);
+  Extra := Trim(FSettings.Text);
+  if (Extra <> '') and not All.Merge(McpUtf8(Extra)) then
+    raise EMcpError.CreateInfo(McpMakeError(MCP_E_ARGUMENT, 'Settings is not a JSON object'));
+  Result := McpStr(All.Text);
+end;
+
+procedure TMcpClient.Open;
+const
+  Kinds: array[TMcpInputKind] of Integer = (MCP_EVENT_ELICITATION, MCP_EVENT_SAMPLING, MCP_EVENT_ROOTS);
+var
+  Document: UTF8String;
+  Handle: PMcpClient;
+  Inputs: array of Integer;
+  Kind: TMcpInputKind;
+begin
+  if GetState in [msOpening, msReady] then
+    Exit;
+  McpLoad(FLibraryPath);
+  DropChannel; { of the last time }
+  Document := McpUtf8(SettingsJson);
+  McpCheck(mcp_client_new(McpPtr(Document), Length(Document), Handle));
+  Inputs := nil;
+  if Assigned(FOnInputRequired) then
+    for Kind := Low(Kind) to High(Kind) do
+      if Kind in FInputKinds then
+      begin
+        SetLength(Inputs, Length(Inputs) + 1);
+        Inputs[High(Inputs)] := Kinds[Kind];
+      end;
+  FChannel := TMcpChannel.Create(FEventThread, Deliver, Wants, CallbackFailed, FreeSelf);
+  try
+    FChannel.Attach(Handle, Inputs);
+    FChannel.Open;
+  except
+    DropChannel;
+    raise;
+  end;
+end;
+
+function TMcpClient.WaitOpen(WaitMs: Int64): Boolean;
+begin
+  Open;
+  Result := McpCheck(mcp_client_wait_open(FChannel.Client, WaitMs)) = MCP_OK;
+end;
+
+procedure TMcpClient.Close;
+begin
+  if FChannel <> nil then
+    McpCheck(mcp_client_close(FChannel.Client));
+end;
+
+function TMcpClient.WaitClosed(WaitMs: Int64): Boolean;
+begin
+  Result := (FChannel = nil) or (FChannel.WaitEnd(WaitMs) = MCP_OK);
+end;
+
+function TMcpClient.CallTool(const Name, ArgumentsJson, OptionsJson: string): Int64;
+var
+  Call: PMcpCall;
+begin
+  Result := Live.StartTool(McpIdent(Name), McpUtf8(ArgumentsJson), McpUtf8(OptionsJson), False, Call);
+end;
+
+function TMcpClient.CallToolWait(const Name, ArgumentsJson: string; WaitMs: Int64; const OptionsJson: string): TMcpResult;
+var
+  Channel: TMcpChannel;
+  Tool, Arguments, Options: UTF8String;
+  Call: PMcpCall;
+  Status: Integer;
+begin
+  Channel := Live;
+  Tool := McpIdent(Name);
+  Arguments := McpUtf8(ArgumentsJson);
+  Options := McpUtf8(OptionsJson);
+  Channel.AddRef;
+  try
+    if Channel.Delivers and not Channel.Quiet then
+    begin
+      Channel.StartTool(Tool, Arguments, Options, True, Call);
+      Result := AwaitCall(Channel, Call, WaitMs);
+    end
+    else
+    begin
+      Status := mcp_tool_run(Channel.Client, PAnsiChar(Tool), McpPtr(Arguments), Length(Arguments), McpPtr(Options),
+        Length(Options), WaitMs, Call);
+      Result := FinishCall(Call, Status);
+    end;
+  finally
+    Channel.Release;
+  end;
+end;
+
+function TMcpClient.CancelCall(CallId: Int64): Boolean;
+begin
+  Result := Live.CancelCall(CallId);
+end;
+
+function TMcpClient.ListToolsJson(WaitMs: Int64): string;
+var
+  Text: PMcpText;
+begin
+  McpCheck(mcp_tool_list(Live.Client, WaitMs, Text));
+  Result := McpStr(TakeText(Text));
+end;
+
+function TMcpClient.ListTools(WaitMs: Int64): TMcpTools;
+var
+  Text: PMcpText;
+  All: UTF8String;
+  Items: TMcpJsonTexts;
+  I: Integer;
+begin
+  McpCheck(mcp_tool_list(Live.Client, WaitMs, Text));
+  Items := nil;
+  if McpJsonMember(TakeText(Text), 'tools', All) then
+    Items := McpJsonItems(All);
+  Result := nil;
+  SetLength(Result, Length(Items));
+  for I := 0 to High(Items) do
+  begin
+    Result[I].Name := McpJsonStr(Items[I], 'name');
+    Result[I].Title := McpJsonStr(Items[I], 'title');
+    Result[I].Description := McpJsonStr(Items[I], 'description');
+    Result[I].InputSchema := McpJsonRaw(Items[I], 'inputSchema');
+    Result[I].Json := McpStr(Items[I]);
+  end;
+end;
+
+function TMcpClient.Request(const Method, ParamsJson: string; WaitMs: Int64; const OptionsJson: string): string;
+var
+  Channel: TMcpChannel;
+  Name, Params, Options: UTF8String;
+  Call: PMcpCall;
+  Status: Integer;
+  Answer: TMcpResult;
+begin
+  Channel := Live;
+  Name := McpIdent(Method);
+  Params := McpUtf8(ParamsJson);
+  Options := McpUtf8(OptionsJson);
+  Channel.AddRef;
+  try
+    if Channel.Delivers and not Channel.Quiet then
+    begin
+      Channel.StartRequest(Name, Params, Options, True, Call);
+      Answer := AwaitCall(Channel, Call, WaitMs);
+    end
+    else
+    begin
+      Status := mcp_call_run(Channel.Client, PAnsiChar(Name), McpPtr(Params), Length(Params), McpPtr(Options), Length(Options),
+        WaitMs, Call);
+      Answer := FinishCall(Call, Status);
+    end;
+  finally
+    Channel.Release;
+  end;
+  try
+    Result := Answer.Json;
+  finally
+    Answer.Free;
+  end;
+end;
+
+function TMcpClient.StartRequest(const Method, ParamsJson, OptionsJson: string): Int64;
+var
+  Call: PMcpCall;
+begin
+  Result := Live.StartRequest(McpIdent(Method), McpUtf8(ParamsJson), McpUtf8(OptionsJson), False, Call);
+end;
+
+procedure TMcpClient.Notify(const Method, ParamsJson: string);
+var
+  Name, Params: UTF8String;
+begin
+  Name := McpIdent(Method);
+  Params := McpUtf8(ParamsJson);
+  McpCheck(mcp_client_notify(Live.Client, PAnsiChar(Name), McpPtr(Params), Length(Params)));
+end;
+
+function TMcpClient.TaskOpen(const TaskId: string): TMcpTask;
+var
+  Id: UTF8String;
+  Task: PMcpTask;
+begin
+  Id := McpIdent(TaskId);
+  McpCheck(mcp_task_open(Live.Client, PAnsiChar(Id), Task));
+  Result := TMcpTask.Adopt(FChannel, Task, nil);
+end;
+
+function TMcpClient.TasksGet(const TaskId: string; WaitMs: Int64): TMcpTask;
+begin
+  Result := TaskOpen(TaskId);
+  try
+    Result.Refresh(WaitMs);
+  except
+    Result.Free;
+    raise;
+  end;
+end;
+
+function TMcpClient.TasksUpdate(const TaskId, ResponsesJson: string; WaitMs: Int64): Boolean;
+var
+  Task: TMcpTask;
+begin
+  Task := TaskOpen(TaskId);
+  try
+    Result := Task.Update(ResponsesJson, WaitMs);
+  finally
+    Task.Free;
+  end;
+end;
+
+function TMcpClient.TasksCancel(const TaskId: string): Boolean;
+var
+  Task: TMcpTask;
+begin
+  Task := TaskOpen(TaskId);
+  try
+    Result := Task.Cancel;
+  finally
+    Task.Free;
+  end;
+end;
+
+function Filter(const ToolCallId: string): UTF8String;
+var
+  O: TMcpJsonObject;
+begin
+  Result := '';
+  if ToolCallId = '' then
+    Exit;
+  O.Clear;
+  O.Put('tool_call_id', ToolCallId);
+  Result := O.Text;
+end;
+
+function TMcpClient.TaskList(const ToolCallId: string): TMcpTaskInfos;
+var
+  Narrow: UTF8String;
+  Text: PMcpText;
+  Items: TMcpJsonTexts;
+  I: Integer;
+begin
+  Narrow := Filter(ToolCallId);
+  McpCheck(mcp_client_tasks(Live.Client, McpPtr(Narrow), Length(Narrow), Text));
+  Items := McpJsonItems(TakeText(Text));
+  Result := nil;
+  SetLength(Result, Length(Items));
+  for I := 0 to High(Items) do
+  begin
+    Result[I].TaskId := McpJsonStr(Items[I], 'task_id');
+    Result[I].ToolName := McpJsonStr(Items[I], 'tool');
+    Result[I].ToolCallId := McpJsonStr(Items[I], 'tool_call_id');
+    Result[I].Context := McpJsonRaw(Items[I], 'context');
+    Result[I].Status := McpJsonStr(Items[I], 'status');
+    Result[I].StatusMessage := McpJsonStr(Items[I], 'status_message');
+    Result[I].NextPollMs := McpJsonInt(Items[I], 'next_poll_ms');
+    Result[I].Overdue := McpJsonBool(Items[I], 'overdue');
+    Result[I].Json := McpStr(Items[I]);
+  end;
+end;
+
+function TMcpClient.Check(WaitMs: Int64; const ToolCallId: string): string;
+var
+  Narrow: UTF8String;
+  Text: PMcpText;
+begin
+  Narrow := Filter(ToolCallId);
+  McpCheck(mcp_client_check(Live.Client, McpPtr(Narrow), Length(Narrow), WaitMs, Text));
+  Result := McpStr(TakeText(Text));
+end;
+
+procedure TMcpClient.Poke;
+begin
+  McpCheck(mcp_client_poke(Live.Client));
+end;
+
+function TMcpClient.Stats: string;
+var
+  Text: PMcpText;
+begin
+  McpCheck(mcp_client_stats(Live.Client, Text));
+  Result := McpStr(TakeText(Text));
+end;
+
+function TMcpClient.DispatchEvents(WaitMs: Int64): Integer;
+var
+  Channel: TMcpChannel;
+begin
+  Channel := Live;
+  if Channel.Mode <> etManual then
+    raise EMcpError.CreateInfo(McpMakeError(MCP_E_STATE, 'DispatchEvents is for EventThread = etManual'));
+  Channel.AddRef;
+  try
+    Result := Channel.ServeOnce(WaitMs);
+  finally
+    Channel.Release;
+  end;
+end;
+
+function TMcpClient.ServerText(Field: Integer): string;
+var
+  Server: PMcpServer;
+  P: PAnsiChar;
+  N: NativeUInt;
+begin
+  McpCheck(mcp_client_server(Live.Client, Server));
+  try
+    N := 0;
+    P := mcp_server_text(Server, Field, @N);
+    Result := McpStr(P, N);
+  finally
+    mcp_server_free(Server);
+  end;
+end;
+
+function TMcpClient.Era: string;
+begin
+  Result := ServerText(MCP_SERVER_ERA);
+end;
+
+function TMcpClient.ProtocolVersion: string;
+begin
+  Result := ServerText(MCP_SERVER_VERSION);
+end;
+
+function TMcpClient.ServerInfo: string;
+begin
+  Result := ServerText(MCP_SERVER_INFO);
+end;
+
+function TMcpClient.ServerName: string;
+begin
+  Result := McpJsonStr(McpUtf8(ServerInfo), 'name');
+end;
+
+function TMcpClient.Instructions: string;
+begin
+  Result := ServerText(MCP_SERVER_INSTRUCTIONS);
+end;
+
+function TMcpClient.Capabilities: string;
+begin
+  Result := ServerText(MCP_SERVER_CAPABILITIES);
+end;
+
+{ Delivery. Wants runs on any thread, under the channel's lock. From Deliver on: once a handler of the program's was called,
+  nothing of Self may be touched, since it may have been freed. }
+
+function TMcpClient.Wants(Kind: Integer): Boolean;
+begin
+  case Kind of
+    MCP_EVENT_STATE: Result := Assigned(FOnStateChange);
+    MCP_EVENT_CALL_DONE: Result := Assigned(FOnToolResponse);
+    MCP_EVENT_PROGRESS: Result := Assigned(FOnProgress);
+    MCP_EVENT_LOG_MESSAGE: Result := Assigned(FOnLog);
+    MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification);
+    MCP_EVENT_TASK_CREATED: Result := Assigned(FOnTaskCreated);
+    MCP_EVENT_TASK_STATUS: Result := Assigned(FOnTaskStatus);
+    MCP_EVENT_TASK_DONE: Result := Assigned(FOnTaskCompleted);
+    MCP_EVENT_TASK_OVERDUE, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED: Result := Assigned(FOnTaskHealth);
+    MCP_EVENT_ELICITATION, MCP_EVENT_SAMPLING, MCP_EVENT_ROOTS: Result := Assigned(FOnInputRequired);
+    MCP_EVENT_INPUT_WITHDRAWN: Result := Assigned(FOnInputWithdrawn);
+    MCP_EVENT_ERROR_: Result := Assigned(FOnError);
+  else
+    Result := False;
+  end;
+end;
+
+procedure TMcpClient.FireTask(const Handler: TMcpTaskEvent; Event: PMcpEvent);
+var
+  Task: TMcpTask;
+begin
+  Task := EventTask(FChannel, Event);
+  try
+    if (Task <> nil) and Assigned(Handler) then
+      Handler(Self, Task);
+  finally
+    TMcpKept.Drop(Task);
+  end;
+end;
+
+procedure TMcpClient.FireHealth(Health: TMcpTaskHealth; Event: PMcpEvent);
+var
+  Task: TMcpTask;
+  Error: TMcpErrorInfo;
+begin
+  Task := EventTask(FChannel, Event);
+  try
+    Error := EventError(Event, MCP_OK);
+    if (Task <> nil) and Assigned(FOnTaskHealth) then
+      FOnTaskHealth(Self, Task, Health, Error);
+  finally
+    TMcpKept.Drop(Task);
+  end;
+end;
+
+procedure TMcpClient.FireInput(const Handler: TMcpInputEvent; Event: PMcpEvent);
+var
+  Handle: PMcpInput;
+  Input: TMcpInput;
+begin
+  if (mcp_event_input(Event, Handle) <> MCP_OK) or (Handle = nil) then
+    Exit;
+  Input := TMcpInput.Adopt(Handle);
+  try
+    if Assigned(Handler) then
+      Handler(Self, Input);
+  finally
+    TMcpKept.Drop(Input);
+  end;
+end;
+
+procedure TMcpClient.FireResponse(Event: PMcpEvent);
+var
+  Response: TMcpResponse;
+  Call: PMcpCall;
+  Answer: PMcpResult;
+  Task: PMcpTask;
+  Status: Integer;
+begin
+  Response := TMcpResponse.Create;
+  try
+    Response.FCallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+    Status := Integer(EventNumber(Event, MCP_EVENT_NUMBER_STATUS));
+    Response.FError := McpNoError;
+    if Status < 0 then
+      Response.FError := EventError(Event, Status)
+    else if (mcp_event_call(Event, Call) = MCP_OK) and (Call <> nil) then
+      try
+        if Status = MCP_S_TASK then
+        begin
+          if (mcp_call_task(Call, Task) = MCP_OK) and (Task <> nil) then
+            Response.FTask := TMcpTask.Adopt(FChannel, Task, nil);
+        end
+        else if (mcp_call_result(Call, Answer) = MCP_OK) and (Answer <> nil) then
+          Response.FResult := TMcpResult.Adopt(Answer);
+      finally
+        mcp_call_free(Call);
+      end;
+    if Assigned(FOnToolResponse) then
+      FOnToolResponse(Self, Response);
+  finally
+    TMcpKept.Drop(Response);
+  end;
+end;
+
+procedure TMcpClient.Deliver(Event: PMcpEvent);
+var
+  Json, Value: UTF8String;
+  Text: string;
+  Progress: TMcpProgress;
+  N: Int64;
+begin
+  case mcp_event_kind(Event) of
+    MCP_EVENT_STATE:
+      if Assigned(FOnStateChange) then
+      begin
+        N := EventNumber(Event, MCP_EVENT_NUMBER_STATE);
+        if (N >= Ord(Low(TMcpState))) and (N <= Ord(High(TMcpState))) then
+          FOnStateChange(Self, TMcpState(Integer(N)), EventError(Event, MCP_OK));
+      end;
+    MCP_EVENT_CALL_DONE: FireResponse(Event);
+    MCP_EVENT_PROGRESS:
+      if Assigned(FOnProgress) then
+      begin
+        Json := EventText(Event, MCP_EVENT_TEXT_JSON);
+        Progress.CallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+        Progress.Progress := McpJsonFloat(Json, 'progress');
+        Progress.Total := McpJsonFloat(Json, 'total');
+        Progress.Message := McpJsonStr(Json, 'message');
+        Progress.Json := McpStr(Json);
+        FOnProgress(Self, Progress);
+      end;
+    MCP_EVENT_LOG_MESSAGE:
+      if Assigned(FOnLog) then
+      begin
+        Json := EventText(Event, MCP_EVENT_TEXT_JSON);
+        if not McpJsonMember(Json, 'data', Value) then
+          Value := '';
+        Text := McpJsonStr(Json, 'data', McpStr(Value)); { data may be any JSON }
+        FOnLog(Self, McpJsonStr(Json, 'level'), Text, McpStr(Json));
+      end;
+    MCP_EVENT_NOTIFICATION:
+      if Assigned(FOnNotification) then
+        FOnNotification(Self, McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD)), McpStr(EventText(Event, MCP_EVENT_TEXT_JSON)));
+    MCP_EVENT_TASK_CREATED: FireTask(FOnTaskCreated, Event);
+    MCP_EVENT_TASK_STATUS: FireTask(FOnTaskStatus, Event);
+    MCP_EVENT_TASK_DONE: FireTask(FOnTaskCompleted, Event);
+    MCP_EVENT_TASK_OVERDUE: FireHealth(thOverdue, Event);
+    MCP_EVENT_TASK_DEGRADED: FireHealth(thDegraded, Event);
+    MCP_EVENT_TASK_RECOVERED: FireHealth(thRecovered, Event);
+    MCP_EVENT_ELICITATION, MCP_EVENT_SAMPLING, MCP_EVENT_ROOTS: FireInput(FOnInputRequired, Event);
+    MCP_EVENT_INPUT_WITHDRAWN: FireInput(FOnInputWithdrawn, Event);
+    MCP_EVENT_ERROR_:
+      if Assigned(FOnError) then
+        FOnError(Self, EventError(Event, MCP_E_INTERNAL));
+  end;
+end;
+
+procedure TMcpClient.CallbackFailed;
+var
+  Error: TObject;
+begin
+  Error := ExceptObject;
+  if Assigned(FOnCallbackError) and (Error is Exception) and not (Error is EAbort) then
+    FOnCallbackError(Self, Exception(Error))
+  else
+    McpReportException(Self);
+end;
+
+end.

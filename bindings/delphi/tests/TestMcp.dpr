@@ -1,0 +1,1033 @@
+program TestMcp;
+{ The promises of the units, against a running server: see McpCheck.ServerUrl. TestMcp [case ...] }
+
+{$IFDEF FPC}{$MODE DELPHI}{$CODEPAGE UTF8}{$ELSE}{$APPTYPE CONSOLE}{$ENDIF}
+
+uses
+  {$IFDEF FPC}{$IFDEF UNIX}cthreads,{$ENDIF}{$ENDIF}
+  {$IFDEF FPC}SysUtils, Classes, Math, SyncObjs,{$ELSE}System.SysUtils, System.Classes, System.Math, System.SyncObjs,{$ENDIF}
+  McpNative.Text in '../McpNative.Text.pas',
+  McpNative.Json in '../McpNative.Json.pas',
+  McpNative.Abi in '../McpNative.Abi.pas',
+  McpNative.Load in '../McpNative.Load.pas',
+  McpNative.Errors in '../McpNative.Errors.pas',
+  McpNative.Channel in '../McpNative.Channel.pas',
+  McpNative.Result in '../McpNative.Result.pas',
+  McpNative.Task in '../McpNative.Task.pas',
+  McpNative.Input in '../McpNative.Input.pas',
+  McpNative.Client in '../McpNative.Client.pas',
+  McpCheck in 'McpCheck.pas';
+
+const
+  Patience = 20000; { ms that any wait may take before the case fails }
+
+type
+  TMode = (mdWatch, mdRaise, mdFree, mdRelease, mdLater, mdNestedCall, mdDecline);
+
+  TWatcher = class
+  public
+    Mode: TMode;
+    Client: TMcpClient;
+    Log: string;            { what happened, in order }
+    Done: Boolean;
+    Text: string;
+    Question: string;
+    OtherThread: Boolean;   { an event ran elsewhere than on the main thread }
+    MainThread: Boolean;    { an event ran on the main thread }
+    Caught: string;
+    Kept: TMcpInput;
+    KeptTask: TMcpTask;
+    TaskId: string;
+    Responses: Integer;
+    Reason: TMcpTaskReason;
+    Error: TMcpErrorInfo;
+    Progress: Integer;
+    Nested: string;
+    constructor Create(AMode: TMode = mdWatch);
+    destructor Destroy; override;
+    procedure Note(const What: string);
+    procedure Attach(AClient: TMcpClient);
+    procedure Created(Sender: TObject; Task: TMcpTask);
+    procedure Changed(Sender: TObject; Task: TMcpTask);
+    procedure Completed(Sender: TObject; Task: TMcpTask);
+    procedure Asked(Sender: TObject; Input: TMcpInput);
+    procedure Answered(Sender: TObject; Response: TMcpResponse);
+    procedure Progressed(Sender: TObject; const Value: TMcpProgress);
+    procedure Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
+    procedure Raised(Sender: TObject; AError: Exception);
+    function Await: Boolean;
+  end;
+
+constructor TWatcher.Create(AMode: TMode);
+begin
+  inherited Create;
+  Mode := AMode;
+  Error := McpNoError;
+end;
+
+destructor TWatcher.Destroy;
+begin
+  Kept.Free;
+  KeptTask.Free;
+  inherited Destroy;
+end;
+
+procedure TWatcher.Note(const What: string);
+begin
+  if Log <> '' then
+    Log := Log + ' ';
+  Log := Log + What;
+  if McpThreadId = MainThreadID then
+    MainThread := True
+  else
+    OtherThread := True;
+end;
+
+procedure TWatcher.Attach(AClient: TMcpClient);
+begin
+  Client := AClient;
+  Client.OnTaskCreated := Created;
+  Client.OnTaskStatus := Changed;
+  Client.OnTaskCompleted := Completed;
+  Client.OnInputRequired := Asked;
+  Client.OnToolResponse := Answered;
+  Client.OnProgress := Progressed;
+  Client.OnCallbackError := Raised;
+end;
+
+procedure TWatcher.Created(Sender: TObject; Task: TMcpTask);
+begin
+  Note('created');
+  TaskId := Task.TaskId;
+  if Mode = mdRaise then
+    raise Exception.Create('raised in OnTaskCreated');
+  if Mode = mdFree then
+  begin
+    Done := True;
+    FreeAndNil(Client);
+  end;
+  if Mode = mdRelease then
+  begin
+    Done := True;
+    Client.Release;
+    Nested := Client.Url; { still alive }
+    Client := nil;
+  end;
+  if Mode = mdNestedCall then
+  begin
+    Task.Keep;
+    KeptTask := Task;
+    with Client.CallToolWait('echo', '{"nested":1}', Patience) do
+    begin
+      Nested := Text;
+      Free;
+    end;
+  end;
+end;
+
+procedure TWatcher.Changed(Sender: TObject; Task: TMcpTask);
+begin
+  if Pos('status', Log) = 0 then
+    Note('status');
+  if Mode = mdRaise then
+    raise Exception.Create('raised in OnTaskStatus');
+end;
+
+procedure TWatcher.Completed(Sender: TObject; Task: TMcpTask);
+begin
+  Note('completed');
+  Text := Task.Text;
+  Reason := Task.Reason;
+  Error := Task.Error;
+  Done := True;
+end;
+
+procedure TWatcher.Asked(Sender: TObject; Input: TMcpInput);
+begin
+  Note('asked');
+  Question := Input.Message;
+  case Mode of
+    mdLater:
+      begin
+        Input.Keep;
+        Kept := Input;
+      end;
+    mdDecline: Input.Decline;
+  else
+    Input.Answer(McpArgs(['value', 'yes']));
+  end;
+end;
+
+procedure TWatcher.Answered(Sender: TObject; Response: TMcpResponse);
+begin
+  Inc(Responses);
+  if Response.Task <> nil then
+    Note('response-task')
+  else if Response.Error.Failed then
+  begin
+    Note('response-error');
+    Error := Response.Error;
+    Done := True;
+  end
+  else
+  begin
+    Note('response-result');
+    Text := Response.Result.Text;
+    Done := True;
+  end;
+end;
+
+procedure TWatcher.Progressed(Sender: TObject; const Value: TMcpProgress);
+begin
+  Inc(Progress);
+end;
+
+procedure TWatcher.Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
+begin
+  case State of
+    msOpening: Note('opening');
+    msReady: Note('ready');
+    msClosing: Note('closing');
+    msClosed: Note('closed');
+    msFailed: Note('failed');
+  else
+    Note('other');
+  end;
+  Error := AError;
+end;
+
+procedure TWatcher.Raised(Sender: TObject; AError: Exception);
+begin
+  Caught := AError.Message;
+end;
+
+function TWatcher.Await: Boolean;
+var
+  Start: Int64;
+begin
+  Start := McpTicks;
+  while not Done and (McpTicks - Start < Patience) do
+    McpPump(20);
+  Result := Done;
+end;
+
+function NewClient: TMcpClient;
+begin
+  Result := TMcpClient.Create(nil);
+  Result.Url := ServerUrl;
+  Result.ClientName := 'pascal-tests';
+  Result.ClientVersion := '1.0';
+end;
+
+{ ---- without a server ---- }
+
+procedure TestJson;
+var
+  O: TMcpJsonObject;
+  S, V: UTF8String;
+  Items: TMcpJsonTexts;
+begin
+  CheckEqual(McpArgs(['a', 1, 'b', 'x"y', 'c', True, 'd', Int64(5000000000), 'e', nil]),
+    '{"a":1,"b":"x\"y","c":true,"d":5000000000,"e":null}', 'arguments from pairs');
+  CheckEqual(McpArgs([]), '{}', 'no arguments');
+  CheckEqual(McpStr(McpJsonQuote('tab' + #9 + ' back\ e' + #1)), '"tab\u0009 back\\ e\u0001"', 'quoting');
+  CheckEqual(McpStr(McpJsonUnquote('"\u00e9\ud83d\ude00\n\/"')), 'é😀'#10'/', 'unquoting with surrogates');
+  CheckEqual(McpStr(McpJsonUnquote('"\ud83d x"')), McpStr(UTF8String(#$EF#$BF#$BD' x')), 'a lone surrogate is replaced');
+  S := ' { "a" : [1, {"b":"]}"}, "x,y" ] , "n":-1.5e3, "t":true, "s":"q" } ';
+  Check(McpJsonIsObject(S), 'an object is seen');
+  Check(not McpJsonIsObject('{"a":1'), 'a cut object is not');
+  Check(not McpJsonIsObject('[1]'), 'an array is not');
+  Check(McpJsonMember(S, 'a', V), 'a member is found');
+  Items := McpJsonItems(V);
+  CheckEqual(Length(Items), 3, 'items of an array');
+  CheckEqual(McpStr(Items[1]), '{"b":"]}"}', 'nested item');
+  CheckEqual(McpJsonStr(Items[1], 'b'), ']}', 'string member');
+  Check(McpJsonFloat('{"n":-1.5e3}', 'n') = -1500, 'float member');
+  Check(McpJsonFloat('{"n":1e999}', 'n', 7) = 7, 'a number beyond Double does not raise');
+  Check(McpJsonFloat('{"n":-1e9999}', 'n', 7) = 7, 'nor one beyond Extended');
+  Check(McpJsonBool('{"t":true}', 't'), 'boolean member');
+  CheckEqual(Length(McpJsonItems('[]')), 0, 'empty array');
+  CheckEqual(Length(McpJsonItems('null')), 0, 'no array');
+  O.Clear;
+  O.Put('a', 1);
+  O.Put('b', 'x');
+  Check(O.Merge('{"b":[1,2],"c":{}}'), 'merge');
+  CheckEqual(McpStr(O.Text), '{"a":1,"b":[1,2],"c":{}}', 'a merged member replaces');
+  Check(not O.Merge('nonsense'), 'merging nonsense is refused');
+  CheckEqual(FormatDateTime('yyyy-mm-dd hh:nn:ss', McpParseTime('2026-07-28T10:20:30.456+02:00')), '2026-07-28 08:20:30', 'time with an offset');
+  Check(McpParseTime('yesterday') = 0, 'no time');
+end;
+
+procedure TestSettings;
+var
+  Client: TMcpClient;
+  Raised: string;
+begin
+  Client := TMcpClient.Create(nil);
+  try
+    Client.Url := 'http://127.0.0.1:1/mcp';
+    Client.Headers.Add('X-Key: a=b');
+    Client.Headers.Add('X-Other=c:d');
+    Client.ClientName := 'n';
+    Client.Timeouts.ConnectMs := 5;
+    Client.Tasks.MinPollMs := 7;
+    Client.Settings.Text := '{"era":"modern"}';
+    CheckEqual(Client.SettingsJson, '{"url":"http://127.0.0.1:1/mcp","headers":{"X-Key":"a=b","X-Other":"c:d"},' +
+      '"client":{"name":"n","version":"0"},"timeouts":{"connect_ms":5},' +
+      '"tasks":{"enabled":true,"auto_poll":true,"min_poll_ms":7},"era":"modern"}', 'settings document');
+    Client.Settings.Text := '{"no_such_key":1}';
+    Raised := '';
+    try
+      Client.Open;
+    except
+      on E: EMcpError do
+        if E.Status = MCP_E_ARGUMENT then
+          Raised := E.Message;
+    end;
+    Check(Pos('no_such_key', Raised) > 0, 'an unknown setting is refused by name: ' + Raised);
+    Check(not Client.Active, 'still closed');
+    Client.Settings.Text := '{"era":';
+    Raised := '';
+    try
+      Client.Open;
+    except
+      on E: EMcpError do
+        Raised := E.Message;
+    end;
+    Check(Raised <> '', 'broken settings are refused: ' + Raised);
+    Raised := '';
+    try
+      Client.CallTool('echo');
+    except
+      on E: EMcpError do
+        if E.Status = MCP_E_STATE then
+          Raised := E.Message;
+    end;
+    Check(Raised <> '', 'a call on a closed client is refused: ' + Raised);
+  finally
+    Client.Free;
+  end;
+end;
+
+procedure TestNoServer;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Status: Integer;
+begin
+  Client := TMcpClient.Create(nil);
+  Watcher := TWatcher.Create;
+  try
+    Client.Url := 'http://127.0.0.1:9/mcp';
+    Client.OnStateChange := Watcher.Stated;
+    Status := 0;
+    try
+      Client.WaitOpen(Patience);
+    except
+      on E: EMcpError do
+        Status := E.Status;
+    end;
+    CheckEqual(McpStatusName(Status), 'MCP_E_CONNECT', 'opening says why it failed');
+    Client.WaitClosed(0);
+    McpPump(20);
+    Check(Pos('failed', Watcher.Log) > 0, 'OnStateChange: ' + Watcher.Log);
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+{ ---- with the server ---- }
+
+procedure TestSmoke;
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+  Tools: TMcpTools;
+  I: Integer;
+  Found: Boolean;
+  Status: Integer;
+begin
+  Check(McpVersion <> '', 'library ' + McpVersion + ' from ' + ExtractFileName(McpLibraryPath));
+  Client := NewClient;
+  try
+    Check(Client.WaitOpen(Patience), 'open');
+    Check(Client.State = msReady, 'state is ready');
+    Check(Client.Active, 'Active');
+    CheckEqual(Client.Era, 'modern', 'era');
+    Check(Client.ProtocolVersion <> '', 'version ' + Client.ProtocolVersion);
+    Check(Client.ServerName <> '', 'server ' + Client.ServerName);
+    Check(McpJsonIsObject(McpUtf8(Client.Capabilities)), 'capabilities');
+    Answer := Client.CallToolWait('echo', McpArgs(['text', 'Grüße, 世界 😀']), Patience);
+    try
+      Check(not Answer.IsError, 'echo is no error');
+      CheckEqual(McpJsonStr(McpUtf8(Answer.Structured), 'text'), 'Grüße, 世界 😀', 'text survives both ways');
+      CheckEqual(Answer.BlockCount, 1, 'one block');
+      Check(Answer.Blocks[0].Kind = bkText, 'a text block');
+      CheckEqual(Answer.Blocks[0].Text, Answer.Text, 'its text');
+      Status := 0;
+      try
+        Answer.Blocks[5];
+      except
+        on E: EMcpError do
+          Status := E.Status;
+      end;
+      CheckEqual(Status, MCP_E_ARGUMENT, 'a block that is not there');
+    finally
+      Answer.Free;
+    end;
+    Answer := Client.CallToolWait('add', McpArgs(['a', 2, 'b', 40]), Patience);
+    CheckEqual(Answer.Text, '42', 'add');
+    Answer.Free;
+    Answer := Client.CallToolWait('tool_error', '', Patience);
+    Check(Answer.IsError, 'a tool''s own error is a result');
+    Answer.Free;
+    Answer := Client.CallToolWait('big', McpArgs(['bytes', 1000000]), Patience);
+    CheckEqual(Length(Answer.Text), 1000000, 'a big text');
+    Answer.Free;
+    Tools := Client.ListTools(Patience);
+    Found := False;
+    for I := 0 to High(Tools) do
+      Found := Found or (Tools[I].Name = 'echo') and McpJsonIsObject(McpUtf8(Tools[I].InputSchema));
+    Check(Found, 'tools are listed');
+    Check(McpJsonIsObject(McpUtf8(Client.Request('tools/list', '', Patience))), 'any request');
+    Status := 0;
+    try
+      Client.CallToolWait('no_such_tool', '', Patience).Free;
+    except
+      on E: EMcpError do
+      begin
+        Status := E.Status;
+        Check(E.RpcCode <> 0, 'the peer''s code: ' + IntToStr(E.RpcCode));
+      end;
+    end;
+    CheckEqual(McpStatusName(Status), 'MCP_E_RPC', 'an unknown tool');
+    Status := 0;
+    try
+      Client.CallToolWait('echo', '[1]', Patience).Free;
+    except
+      on E: EMcpError do
+        Status := E.Status;
+    end;
+    CheckEqual(McpStatusName(Status), 'MCP_E_ARGUMENT', 'arguments that are no object');
+    Check(McpJsonIsObject(McpUtf8(Client.Stats)), 'stats');
+    Client.Poke;
+    Client.Close;
+    Check(Client.WaitClosed(Patience), 'closed');
+    Check(not Client.Active, 'not active');
+    Check(Client.WaitOpen(Patience), 'opened again');
+  finally
+    Client.Free;
+  end;
+end;
+
+procedure TestBlocks;
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+  Block: TMcpBlock;
+begin
+  Client := NewClient;
+  try
+    Client.WaitOpen(Patience);
+    Answer := Client.CallToolWait('binary', '', Patience);
+    try
+      CheckEqual(Answer.BlockCount, 5, 'five blocks');
+      Block := Answer.Blocks[1];
+      Check(Block.Kind = bkImage, 'an image');
+      Check((Length(Block.Bytes) > 8) and (Block.Bytes[1] = Ord('P')) and (Block.Bytes[2] = Ord('N')), 'decoded');
+      Check(Answer.Blocks[2].Kind = bkAudio, 'audio');
+      Check(Length(Answer.Blocks[3].Bytes) > 8, 'bytes of a resource');
+      Check(Answer.Blocks[4].Kind = bkResourceLink, 'a link');
+    finally
+      Answer.Free;
+    end;
+  finally
+    Client.Free;
+  end;
+end;
+
+procedure TestTask;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Task: TMcpTask;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Check(Client.CallTool('slow_job', McpArgs(['steps', 4, 'step_ms', 100, 'poll_ms', 100]), '{"tool_call_id":"call_7"}') > 0, 'a call id');
+    Check(Watcher.Await, 'the task ended');
+    CheckEqual(Watcher.Log, 'created response-task status completed', 'order of events');
+    CheckEqual(Watcher.Text, 'done', 'its text');
+    Check(Watcher.Reason = trCompleted, 'reason');
+    Check(Watcher.MainThread and not Watcher.OtherThread, 'events ran on the main thread');
+    Task := Client.TaskOpen(Watcher.TaskId);
+    try
+      Check(Task.IsTerminal and (Task.Status = tsCompleted), 'terminal');
+      CheckEqual(Task.ToolName, 'slow_job', 'tool');
+      CheckEqual(Task.ToolCallId, 'call_7', 'tool call id');
+      Check(Task.CreatedAt > 0, 'created at ' + FormatDateTime('yyyy-mm-dd hh:nn:ss', Task.CreatedAt));
+      CheckEqual(Task.PollIntervalMs, 100, 'poll interval');
+      Check(Task.Result <> nil, 'a result');
+      Check(not Task.Error.Failed, 'no error');
+      Check(not Task.Cancel, 'nothing left to cancel');
+    finally
+      Task.Free;
+    end;
+    CheckEqual(Length(Client.TaskList), 0, 'nothing pending');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestTaskWait;
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+  Task: TMcpTask;
+  Watcher: TWatcher;
+  Status: Integer;
+  List: TMcpTaskInfos;
+  Start: Int64;
+begin
+  Watcher := TWatcher.Create(mdNestedCall);
+  Client := NewClient;
+  try
+    Client.WaitOpen(Patience);
+    Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'poll_ms', 100]), Patience);
+    CheckEqual(Answer.Text, 'done', 'one call through a task, nobody listening');
+    Answer.Free;
+    Client.OnTaskCreated := Watcher.Created;
+    Watcher.Client := Client;
+    Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'poll_ms', 100]), Patience);
+    CheckEqual(Answer.Text, 'done', 'one call through a task, with a handler');
+    Answer.Free;
+    Check(Watcher.Nested <> '', 'a call inside a handler');
+    Check(Watcher.KeptTask <> nil, 'a task kept');
+    Check(Watcher.KeptTask.Wait(Patience) and Watcher.KeptTask.IsTerminal, 'waited for');
+    Watcher.Mode := mdWatch;
+    Status := 0;
+    Start := McpTicks;
+    try
+      Client.CallToolWait('slow_job', McpArgs(['steps', 100, 'step_ms', 1000, 'poll_ms', 100]), 400).Free;
+    except
+      on E: EMcpError do
+        Status := E.Status;
+    end;
+    CheckEqual(McpStatusName(Status), 'MCP_E_TIMEOUT', 'time ran out');
+    Check(McpTicks - Start < 5000, 'in time');
+    Client.CallTool('slow_job', McpArgs(['steps', 100, 'step_ms', 1000, 'poll_ms', 100]), '{"tool_call_id":"b"}');
+    Watcher.TaskId := '';
+    Start := McpTicks;
+    while (Watcher.TaskId = '') and (McpTicks - Start < Patience) do
+      McpPump(20);
+    List := Client.TaskList('b');
+    CheckEqual(Length(List), 1, 'one is pending');
+    if Length(List) = 1 then
+      CheckEqual(List[0].ToolName, 'slow_job', 'its tool');
+    Task := Client.TasksGet(Watcher.TaskId, Patience);
+    try
+      Check(Task.Status = tsWorking, 'working');
+      Check(not Task.Wait(50), 'a wait that runs out says False');
+      Check(Task.Cancel, 'asked to stop');
+      Check(Task.Wait(Patience), 'ended');
+      Check(Task.Reason = trCancelled, 'as cancelled');
+      Check(Task.Status = tsCancelled, 'status cancelled');
+    finally
+      Task.Free;
+    end;
+    CheckEqual(Client.Check(Patience, 'nobody'), '[]', 'nothing finished for another tool call');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestTaskFails;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Status: Integer;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Client.CallTool('fail_job', McpArgs(['steps', 1, 'step_ms', 10, 'poll_ms', 100]));
+    Check(Watcher.Await, 'the task ended');
+    Check(Watcher.Reason = trFailed, 'as failed');
+    CheckEqual(Watcher.Error.RpcCode, -32050, 'with the server''s code');
+    CheckEqual(McpJsonStr(McpUtf8(Watcher.Error.RpcData), 'reason'), 'scripted', 'and data');
+    Status := 0;
+    try
+      Client.CallToolWait('fail_job', McpArgs(['steps', 1, 'step_ms', 10, 'poll_ms', 100]), Patience).Free;
+    except
+      on E: EMcpError do
+      begin
+        Status := E.Status;
+        CheckEqual(E.RpcCode, -32050, 'the exception has the code');
+      end;
+    end;
+    CheckEqual(McpStatusName(Status), 'MCP_E_TASK_FAILED', 'waited for, it raises');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestQuestion;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Answer: TMcpResult;
+  Start: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Client.CallTool('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]));
+    Check(Watcher.Await, 'a task with a question ended');
+    CheckEqual(Watcher.Question, 'Go on?', 'the question');
+    Check(Pos('asked', Watcher.Log) > 0, Watcher.Log);
+    CheckEqual(Watcher.Text, 'done', 'its text');
+    { the same, waited for on the main thread: the handler must still run }
+    Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]), Patience);
+    CheckEqual(Answer.Text, 'done', 'a blocking call whose question an event answers');
+    Answer.Free;
+    Answer := Client.CallToolWait('ask_first', '', Patience);
+    CheckEqual(McpJsonRaw(McpUtf8(McpJsonRaw(McpUtf8(Answer.Structured), 'ask-1')), 'action'), '"accept"', 'a question before the answer');
+    Answer.Free;
+    { hours later, from elsewhere }
+    Watcher.Mode := mdLater;
+    Watcher.Done := False;
+    Watcher.Text := '';
+    Client.CallTool('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]));
+    Start := McpTicks;
+    while (Watcher.Kept = nil) and (McpTicks - Start < Patience) do
+      McpPump(20);
+    Check(Watcher.Kept <> nil, 'a question kept');
+    if Watcher.Kept <> nil then
+    begin
+      CheckEqual(Watcher.Kept.Method, 'elicitation/create', 'method');
+      Check(Watcher.Kept.TaskId <> '', 'of a task');
+      with Client.TaskOpen(Watcher.Kept.TaskId) do
+        try
+          CheckEqual(Length(InputRequests), 1, 'the task shows it');
+          if Length(InputRequests) = 1 then
+            CheckEqual(InputRequests[0].Message, 'Go on?', 'with its message');
+        finally
+          Free;
+        end;
+      Check(Watcher.Kept.Answer(McpArgs(['value', 'later'])), 'answered later');
+      Check(not Watcher.Kept.Answer(McpArgs(['value', 'twice'])), 'once only');
+    end;
+    Check(Watcher.Await, 'and the task ended');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestProgress;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Answer: TMcpResult;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Answer := Client.CallToolWait('progress', McpArgs(['n', 5, 'gap_ms', 30]), Patience);
+    CheckEqual(Answer.Text, '5 steps', 'result');
+    Answer.Free;
+    McpPump(20);
+    CheckEqual(Watcher.Responses, 0, 'a call that was waited for is told once');
+    Check(Watcher.Progress > 0, 'progress was told: ' + IntToStr(Watcher.Progress));
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestCancelCall;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Id, Start: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Start := McpTicks;
+    Id := Client.CallTool('sleep', McpArgs(['ms', 60000]));
+    Check(Client.CancelCall(Id), 'cancelled');
+    Check(Watcher.Await, 'the call ended');
+    CheckEqual(McpStatusName(Watcher.Error.Status), 'MCP_E_CANCELLED', 'as cancelled');
+    Check(McpTicks - Start < 5000, 'at once');
+    Check(not Client.CancelCall(Id), 'nothing left to cancel');
+    Id := Client.CallTool('echo', '{"a":1}');
+    Watcher.Done := False;
+    Check(Watcher.Await, 'the client still works');
+    Check(not Client.CancelCall(Id), 'a call that is over');
+    CheckEqual(Watcher.Responses, 2, 'two responses');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+{ BR-48, Pascal: what a handler raises does not reach the library. }
+procedure TestRaise;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+begin
+  Watcher := TWatcher.Create(mdRaise);
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    Client.CallTool('slow_job', McpArgs(['steps', 3, 'step_ms', 80, 'poll_ms', 100]));
+    Check(Watcher.Await, 'BR-48: the task still ended');
+    Check(Pos('raised in', Watcher.Caught) = 1, 'BR-48: OnCallbackError got it: ' + Watcher.Caught);
+    CheckEqual(Watcher.Text, 'done', 'BR-48: the client is usable');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+var
+  Hooked: string;
+
+procedure Hook(Sender, Error: TObject);
+begin
+  if Error is Exception then
+    Hooked := Exception(Error).Message;
+end;
+
+procedure TestRaiseHook;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+begin
+  Watcher := TWatcher.Create(mdRaise);
+  Client := NewClient;
+  McpUnhandledException := Hook;
+  try
+    Watcher.Attach(Client);
+    Client.OnCallbackError := nil;
+    Client.EventThread := etLibrary;
+    Client.WaitOpen(Patience);
+    Client.CallTool('slow_job', McpArgs(['steps', 1, 'step_ms', 10, 'poll_ms', 100]));
+    Check(Watcher.Await, 'BR-48: the task still ended, events on a thread of the unit');
+    Check(Watcher.OtherThread and not Watcher.MainThread, 'they ran there');
+    Check(Pos('raised in', Hooked) = 1, 'BR-48: the hook got it: ' + Hooked);
+  finally
+    McpUnhandledException := nil;
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure FreeInside(Mode: TMode; EventThread: TMcpEventThread; const What: string);
+var
+  Watcher: TWatcher;
+  Start: Int64;
+begin
+  Watcher := TWatcher.Create(Mode);
+  try
+    Watcher.Attach(NewClient);
+    Watcher.Client.EventThread := EventThread;
+    Watcher.Client.WaitOpen(Patience);
+    Start := McpTicks;
+    Watcher.Client.CallTool('slow_job', McpArgs(['steps', 1000, 'step_ms', 1000, 'poll_ms', 100]));
+    Check(Watcher.Await, What);
+    while (Watcher.Client <> nil) and (McpTicks - Start < Patience) do
+      McpPump(20);
+    Check(Watcher.Client = nil, What + ': gone');
+    Check(McpTicks - Start < 10000, What + ': in bounded time');
+    McpPump(20);
+    CheckEqual(Watcher.Log, 'created', What + ': nothing came afterwards');
+    if Mode = mdRelease then
+      CheckEqual(Watcher.Nested, ServerUrl, What + ': alive to the end of the handler');
+  finally
+    Watcher.Free;
+  end;
+end;
+
+procedure TestFreeInside;
+begin
+  FreeInside(mdFree, etMain, 'Free inside an event');
+  FreeInside(mdRelease, etMain, 'Release inside an event');
+  FreeInside(mdFree, etLibrary, 'Free inside an event on the unit''s thread');
+  FreeInside(mdRelease, etLibrary, 'Release inside an event on the unit''s thread');
+end;
+
+procedure TestFreeBusy;
+var
+  Client: TMcpClient;
+  I: Integer;
+  Start: Int64;
+  Kind: TMcpEventThread;
+  Watcher: TWatcher;
+begin
+  for Kind := etMain to etManual do
+  begin
+    Watcher := TWatcher.Create;
+    Client := NewClient;
+    Watcher.Attach(Client);
+    Client.EventThread := Kind;
+    Client.WaitOpen(Patience);
+    for I := 1 to 20 do
+      Client.CallTool('sleep', McpArgs(['ms', 60000]));
+    for I := 1 to 20 do
+      Client.CallTool('echo', '{}');
+    Start := McpTicks;
+    Client.Free;
+    Check(McpTicks - Start < 8000, Format('freed with calls in flight in %d ms', [McpTicks - Start]));
+    Watcher.Free;
+  end;
+end;
+
+procedure TestManual;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Answer: TMcpResult;
+  Start: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.EventThread := etManual;
+    Client.WaitOpen(Patience);
+    Client.CallTool('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]));
+    Start := McpTicks;
+    while not Watcher.Done and (McpTicks - Start < Patience) do
+      Client.DispatchEvents(50);
+    CheckEqual(Watcher.Text, 'done', 'a task, events by hand');
+    Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]), Patience);
+    CheckEqual(Answer.Text, 'done', 'a blocking call on the serving thread');
+    Answer.Free;
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+type
+  TCaller = class(TThread)
+  protected
+    procedure Execute; override;
+  public
+    Client: TMcpClient;
+    Good: Integer;
+  end;
+
+procedure TCaller.Execute;
+var
+  I: Integer;
+  Answer: TMcpResult;
+begin
+  try
+    for I := 1 to 25 do
+    begin
+      Answer := Client.CallToolWait('add', McpArgs(['a', I, 'b', 1]), Patience);
+      if Answer.Text = IntToStr(I + 1) then
+        Inc(Good);
+      Answer.Free;
+    end;
+  except
+    Good := -1000;
+  end;
+end;
+
+procedure TestThreads;
+var
+  Client: TMcpClient;
+  Callers: array[0..3] of TCaller;
+  I, Sum: Integer;
+  Watcher: TWatcher;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    for I := 0 to High(Callers) do
+    begin
+      Callers[I] := TCaller.Create(True);
+      Callers[I].Client := Client;
+      Callers[I].Start;
+    end;
+    Sum := 0;
+    for I := 0 to High(Callers) do
+    begin
+      Callers[I].WaitFor;
+      Sum := Sum + Callers[I].Good;
+      Callers[I].Free;
+    end;
+    CheckEqual(Sum, 100, 'four threads, one client');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TestManyCalls;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  I: Integer;
+  Start: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    for I := 1 to 600 do
+      Client.CallTool('echo', McpArgs(['i', I]));
+    Start := McpTicks;
+    while (Watcher.Responses < 600) and (McpTicks - Start < Patience) do
+      McpPump(20);
+    CheckEqual(Watcher.Responses, 600, 'every call was answered once');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+{ The host's floating-point traps: they stay armed, and kill nobody. }
+procedure TestFloat;
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+  Zero, X: Double;
+  Trapped: Boolean;
+  Watcher: TWatcher;
+begin
+  Watcher := TWatcher.Create;
+  SetExceptionMask([exDenormalized, exUnderflow, exPrecision]);
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.WaitOpen(Patience);
+    try
+      Answer := Client.CallToolWait('echo', '{"huge":17976931348623159e300,"tiny":1e-999}', Patience);
+      Answer.Free;
+      Check(True, 'a number beyond Double travels');
+    except
+      on E: EMcpError do
+        Check(E.Status = MCP_E_ARGUMENT, 'a number beyond Double is refused: ' + E.Message);
+    end;
+    Answer := Client.CallToolWait('add', '{"a":0.1,"b":0.2}', Patience);
+    Check(not Answer.IsError, 'floating point on the way: ' + Answer.Text);
+    Answer.Free;
+    Client.CallTool('slow_job', McpArgs(['steps', 1, 'step_ms', 10, 'poll_ms', 100]));
+    Check(Watcher.Await, 'a task with traps armed');
+    Trapped := False;
+    Zero := 0;
+    try
+      X := 1 / Zero;
+      Trapped := X = 0;
+    except
+      on EMathError do
+        Trapped := True;
+    end;
+    Check(Trapped, 'the host''s traps are still armed');
+    Check(GetExceptionMask = [exDenormalized, exUnderflow, exPrecision], 'and its mask is the same');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+{ Texts of any kind handed to every door: an error code, never a crash (BR-48 a). }
+procedure TestMisuse;
+var
+  Client: TMcpClient;
+  Event: PMcpEvent;
+  N: Int64;
+  Raised: Boolean;
+begin
+  McpLoad;
+  CheckEqual(mcp_client_open(nil), MCP_E_HANDLE, 'nil client');
+  CheckEqual(mcp_client_free(nil), MCP_OK, 'free(nil)');
+  CheckEqual(mcp_event_keep(PMcpEvent(Pointer(NativeUInt(12345))), Event), MCP_E_HANDLE, 'no handle');
+  CheckEqual(mcp_event_number(nil, 1, N), MCP_E_HANDLE, 'nil event');
+  Client := NewClient;
+  try
+    Client.WaitOpen(Patience);
+    Raised := False;
+    try
+      Client.CallTool('a' + #0 + 'b');
+    except
+      on EConvertError do
+        Raised := True;
+    end;
+    Check(Raised, 'a NUL in a name is refused');
+    {$IFDEF FPC}
+    Raised := False;
+    try
+      Client.CallTool('echo', '{"a":"' + #$C3 + #$28 + '"}');
+      McpPump(0);
+    except
+      on E: EMcpError do
+        Raised := E.Status = MCP_E_UTF8;
+    end;
+    {$IFDEF UNIX}
+    { bytes that are no UTF-8 are converted from the system's code page, if that has them }
+    Check(True, 'bytes that are no UTF-8: ' + BoolToStr(Raised, 'refused', 'converted'));
+    {$ENDIF}
+    {$ENDIF}
+    Raised := False;
+    try
+      Client.DispatchEvents(0);
+    except
+      on E: EMcpError do
+        Raised := E.Status = MCP_E_STATE;
+    end;
+    Check(Raised, 'DispatchEvents is for etManual');
+  finally
+    Client.Free;
+  end;
+end;
+
+begin
+  Run('json', TestJson);
+  Run('settings', TestSettings);
+  Run('noserver', TestNoServer);
+  Run('smoke', TestSmoke);
+  Run('blocks', TestBlocks);
+  Run('task', TestTask);
+  Run('taskwait', TestTaskWait);
+  Run('taskfails', TestTaskFails);
+  Run('question', TestQuestion);
+  Run('progress', TestProgress);
+  Run('cancelcall', TestCancelCall);
+  Run('raise', TestRaise);
+  Run('raisehook', TestRaiseHook);
+  Run('freeinside', TestFreeInside);
+  Run('freebusy', TestFreeBusy);
+  Run('manual', TestManual);
+  Run('threads', TestThreads);
+  Run('manycalls', TestManyCalls);
+  Run('float', TestFloat);
+  Run('misuse', TestMisuse);
+  StopServer;
+  Finish;
+end.
