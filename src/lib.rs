@@ -11,7 +11,6 @@
 //! A test (`tests/house.rs`) reads every `use crate::…` and holds these doors.
 
 pub mod cancel;
-pub mod client;
 pub mod clock;
 pub mod error;
 pub mod ffi;
@@ -19,6 +18,7 @@ pub mod protocol;
 pub mod spawn;
 
 mod auth;
+mod client;
 mod os;
 mod session;
 mod tasks;

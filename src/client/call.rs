@@ -11,9 +11,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::event::{Event, EventKind};
-use crate::client::follow::{Host, TaskHandle, Waited};
-use crate::client::handle::{Activity, Client};
+use crate::client::follow::{TaskHandle, Waited};
+use crate::client::handle::{Activity, Client, guarded};
 use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::logging::{LogLevel, log};
 use crate::client::options::CallOptions;
 use crate::client::settings::InputPolicy;
 use crate::clock::{Budget, Deadline};
@@ -23,10 +24,10 @@ use crate::protocol::content::ResultView;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
-use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry};
 use crate::tasks::FollowOptions;
+use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
 use crate::transport::Scope;
 
@@ -117,7 +118,13 @@ impl Call {
         deadline: Deadline,
     ) -> Result<Arc<Self>> {
         let call = Self::new(client, request, options, false)?;
-        call.run_here(deadline);
+        let ran = guarded(|| {
+            call.run_here(deadline);
+            Ok(())
+        });
+        if let Err(error) = ran {
+            call.fail(error);
+        }
         Ok(call)
     }
 
@@ -150,6 +157,10 @@ impl Call {
         });
         client.add_call(&call);
         Ok(call)
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
     }
 
     /// The number that its events carry.
@@ -246,14 +257,26 @@ impl Call {
     }
 
     /// One exchange on this worker, and what follows from it.
-    pub(crate) fn step(self: &Arc<Self>) {
+    pub(crate) fn step_guarded(self: &Arc<Self>) {
+        let ran = guarded(|| {
+            self.step();
+            Ok(())
+        });
+        if let Err(error) = ran {
+            self.fail(error);
+        }
+    }
+
+    fn step(self: &Arc<Self>) {
         match self.exchange(Deadline::Never) {
             Step::Over(end) => self.finish(end),
             Step::Asked(round) => self.begin_round(round),
             Step::Task(seed) => match self.follow(*seed) {
-                Ok(task) => {
-                    self.state.lock().task = Some(task.clone());
+                Ok(held) => {
+                    let task = self.own_task(&held);
                     self.finish(CallEnd::Task(task));
+                    // From here on the task's own events come: after the call's.
+                    drop(held);
                 }
                 Err(error) => self.finish(CallEnd::Failed(error)),
             },
@@ -267,7 +290,11 @@ impl Call {
                 Step::Asked(round) => self.begin_round(round),
                 Step::Task(seed) => {
                     let end = match self.follow(*seed) {
-                        Ok(task) => self.run_task(task, deadline),
+                        Ok(held) => {
+                            let task = self.own_task(&held);
+                            drop(held);
+                            self.run_task(task, deadline)
+                        }
                         Err(error) => Some(CallEnd::Failed(error)),
                     };
                     return if let Some(end) = end { self.finish(end) };
@@ -310,7 +337,6 @@ impl Call {
     /// Follows the task of a call that is waited for. `None` where the host has to answer it by hand: the call then
     /// ends with its task, like one that goes by itself.
     fn run_task(self: &Arc<Self>, task: Arc<TaskHandle>, deadline: Deadline) -> Option<CallEnd> {
-        self.state.lock().task = Some(task.clone());
         let hook: Arc<dyn Wake> = Arc::new(CancelTask(task.clone()));
         // A cancel of the call cancels its task; one that came before is seen here.
         let cancelled = self.token.on_cancel(Arc::downgrade(&hook)).is_err();
@@ -318,7 +344,13 @@ impl Call {
             hook.wake();
         }
         match task.wait(deadline) {
-            Waited::Ended(snapshot) => Some(crate::client::chat::call_end(&snapshot)),
+            Waited::Ended(snapshot) => {
+                // The caller has the end in its hands: a later check must not tell it again.
+                if let Err(error) = task.acknowledge() {
+                    log(LogLevel::Warn, || format!("cannot acknowledge {task:?}: {error}"));
+                }
+                Some(crate::client::chat::call_end(&snapshot))
+            }
             Waited::InputRequired(_) => Some(CallEnd::Task(task)),
             Waited::TimedOut(_) => {
                 hook.wake();
@@ -335,6 +367,8 @@ impl Call {
         let clock = self.client.clock().clone();
         let begun = clock.now();
         let total = Deadline::after(begun, left, Budget::Total).tighter(deadline);
+        #[cfg(feature = "panic-test")]
+        assert!(self.request.method != "mcpnative/panic", "planted by a test");
         let answered = self.ask(&retry, total);
         let spent = clock.now().saturating_duration_since(begun);
         {
@@ -375,15 +409,13 @@ impl Call {
         session.ask(&self.request, retry, &scope, &mut notes)
     }
 
-    fn follow(self: &Arc<Self>, seed: Task) -> Result<Arc<TaskHandle>> {
+    fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
         let client = &self.client;
         let about = TaskAbout {
-            server: client.group().server(),
             tool: self.request.params.name.clone().unwrap_or_default(),
             tool_call_id: self.options.tool_call_id.clone(),
             host: self.options.context.clone().map(Json::trusted),
-            arguments_digest: None,
-            keep_result: true,
+            ..client.about()
         };
         let defaults = client.follow_options();
         let options = FollowOptions {
@@ -391,14 +423,18 @@ impl Call {
             min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
             ..defaults
         };
-        let host = Host::new(client, Some(self.id));
-        let entry = client.group().follow(seed, about, client.wire()?, host, options)?;
-        let task = TaskHandle::new(entry, client);
+        let held = client.follow(seed, about, self.id, options)?;
         if self.token.cancelled() == Some(Why::Host) {
             // The cancel came too late to stop the request; what the host meant is the work.
-            task.cancel().map(drop)?;
+            held.entry().cancel();
         }
-        Ok(task)
+        Ok(held)
+    }
+
+    fn own_task(&self, held: &Held) -> Arc<TaskHandle> {
+        let task = TaskHandle::new(held.entry().clone(), &self.client);
+        self.state.lock().task = Some(task.clone());
+        task
     }
 
     fn begin_round(self: &Arc<Self>, round: InputRound) {
@@ -416,7 +452,7 @@ impl Call {
             return self.finish(CallEnd::Failed(Error::new(Kind::InputRefused, crate::error::one_line(&text))));
         }
         if round.requests.is_empty() {
-            self.pause(by_worker);
+            self.pause();
             self.state.lock().retry = Retry::new(&[], round.state.as_deref());
             return self.go_on(by_worker);
         }
@@ -481,7 +517,7 @@ impl Call {
     }
 
     /// Waits out the pause between rounds that only carry state; a cancel ends it.
-    fn pause(self: &Arc<Self>, _by_worker: bool) {
+    fn pause(self: &Arc<Self>) {
         let until = Deadline::after(self.client.clock().now(), Some(STATE_ONLY_PAUSE), Budget::Wait);
         let mut state = self.state.lock();
         while self.token.cancelled().is_none() && self.wait_changed(&mut state, until) {}
@@ -490,7 +526,9 @@ impl Call {
     /// The one end. What comes later is passed over.
     fn finish(self: &Arc<Self>, end: CallEnd) {
         // Cancel and completion race through the token; the loser's end is not told.
-        let end = if self.token.finish() {
+        let has_task = self.state.lock().task.is_some();
+        let end = if self.token.finish() || has_task {
+            // A task goes its own way: a cancel asks the server to stop it, and its real end counts.
             end
         } else {
             match (self.token.cancelled(), end) {
@@ -498,18 +536,19 @@ impl Call {
                 (_, end) => end,
             }
         };
-        let (round, activity) = {
+        let (round, activity, by_worker) = {
             let mut state = self.state.lock();
             if let Phase::Done(_) = state.phase {
                 return;
             }
             let before = std::mem::replace(&mut state.phase, Phase::Done(end.clone()));
-            (before, state.activity.take())
+            (before, state.activity.take(), state.by_worker)
         };
         if let Phase::Asking(round) = round {
             self.withdraw(&round);
         }
-        if self.client.mailbox().wants(EventKind::CallDone) {
+        // The caller of a call that is waited for has its end in hand.
+        if by_worker && self.client.mailbox().wants(EventKind::CallDone) {
             let mut event = Event::new(EventKind::CallDone);
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
@@ -603,14 +642,7 @@ struct CancelTask(Arc<TaskHandle>);
 impl Wake for CancelTask {
     fn wake(&self) {
         if let Err(error) = self.0.cancel() {
-            crate::client::logging::log(crate::client::logging::LogLevel::Warn, || {
-                format!("cannot cancel {:?}: {error}", self.0)
-            });
+            log(LogLevel::Warn, || format!("cannot cancel {:?}: {error}", self.0));
         }
     }
-}
-
-/// True for methods whose name is taken by a function of its own.
-pub(crate) fn is_tool_call(of_method: &str) -> bool {
-    of_method == method::TOOLS_CALL
 }

@@ -47,7 +47,7 @@ impl Filter {
 /// The tasks that have not ended, as a JSON array.
 pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
     let now = client.clock().now();
-    let entries = client.group().entries();
+    let entries = client.entries();
     let snapshots = entries.iter().map(|entry| entry.snapshot());
     let texts: Vec<String> = snapshots
         .filter(|snapshot| !snapshot.has_ended() && filter.takes(snapshot))
@@ -73,27 +73,27 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
 }
 
 /// Polls each task that is due, once, on this thread, and returns what has ended and was not handed out before, as a
-/// JSON array.
+/// JSON array. What is handed out counts as acknowledged.
 pub(crate) fn check(client: &Arc<Client>, filter: &Filter, deadline: Deadline) -> Result<String> {
-    let mut finished = Vec::new();
-    for entry in client.group().entries() {
-        let task = TaskHandle::new(entry.clone(), client);
-        let before = task.snapshot();
-        if !filter.takes(&before) {
+    for entry in client.entries() {
+        let task = TaskHandle::new(entry, client);
+        let snapshot = task.snapshot();
+        let due = snapshot.next_poll_due().is_none_or(|at| at <= client.clock().now());
+        if !filter.takes(&snapshot) || !due {
             continue;
         }
-        let due = before.next_poll_due().is_none_or(|at| at <= client.clock().now());
-        let snapshot = if before.has_ended() || !due {
-            before
-        } else {
-            match task.get(deadline) {
-                Ok(snapshot) => snapshot,
-                // A failed poll does not end a task: the engine has noted it, the next check asks again.
-                Err(error) if error.kind() != Kind::Closed => task.snapshot(),
-                Err(error) => return Err(error),
-            }
-        };
-        if snapshot.has_ended() && entry.take_outcome() {
+        match task.get(deadline) {
+            Err(error) if error.kind() == Kind::Closed => return Err(error),
+            // A failed poll does not end a task: the engine has noted it, the next check asks again.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let mut finished = Vec::new();
+    for record in client.unclaimed()? {
+        let task = client.task(&record.key.id)?;
+        let snapshot = task.snapshot();
+        if snapshot.has_ended() && filter.takes(&snapshot) {
+            task.acknowledge()?;
             finished.push(outcome(&snapshot));
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn check(client: &Arc<Client>, filter: &Filter, deadline: Deadline) -
 }
 
 fn outcome(snapshot: &Snapshot) -> String {
-    let reason = snapshot.end_reason().map_or("", |reason| reason_word(reason));
+    let reason = snapshot.end_reason().map_or("", reason_word);
     let result = tool_result(snapshot);
     format!("{{{},\"reason\":\"{reason}\",\"result\":{}}}", identity(snapshot), result.text())
 }

@@ -13,7 +13,7 @@ use crate::tasks::snapshot::Snapshot;
 /// The kinds of events. The numbers are part of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
-pub enum EventKind {
+pub(crate) enum EventKind {
     /// The client's state changed.
     State = 1,
     /// A call is over.
@@ -52,7 +52,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::State,
         Self::CallDone,
         Self::Progress,
@@ -74,7 +74,7 @@ impl EventKind {
 
     /// The kind of a number.
     #[must_use]
-    pub fn of_number(number: i32) -> Option<Self> {
+    pub(crate) fn of_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as i32 == number)
     }
 }
@@ -89,7 +89,7 @@ pub(crate) enum Source {
 
 /// One event, immutable.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     /// Its kind.
     pub kind: EventKind,
     /// The call that it is about.
@@ -115,7 +115,7 @@ pub struct Event {
 impl Event {
     /// An event of this kind about nothing yet.
     #[must_use]
-    pub fn new(kind: EventKind) -> Self {
+    pub(crate) fn new(kind: EventKind) -> Self {
         Self {
             kind,
             call: None,
@@ -155,7 +155,7 @@ impl Event {
 }
 
 /// The host's handler of one kind of events. Dropping it is the proof that it will not be called again.
-pub trait Handler: Send + Sync {
+pub(crate) trait Handler: Send + Sync {
     /// Takes an event. Runs on the thread that serves the queue, with no lock of the library's held.
     fn handle(&self, event: &Arc<Event>);
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
-use crate::client::handle::{Activity, Client};
+use crate::client::handle::Client;
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::settings::{InputPolicy, Timeouts};
 use crate::clock::{Budget, Clock, Deadline};
@@ -203,7 +203,11 @@ impl TaskHandle {
     }
 
     pub(crate) fn task_id(&self) -> &str {
-        self.entry.id()
+        &self.entry.key().id
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        self.client.clock()
     }
 
     /// What is known now.
@@ -219,19 +223,24 @@ impl TaskHandle {
 
     /// `tasks/update` on this thread. False where every key was answered before.
     pub(crate) fn update(&self, answers: &[InputAnswer], deadline: Deadline) -> Result<bool> {
-        let activity: Activity = self.client.enter()?;
-        let verdict = activity.run(deadline, |cancel| self.entry.update(answers, cancel))?;
+        let activity = self.client.enter()?;
+        let verdict = activity.run(deadline, |cancel| self.entry.update(answers.to_vec(), cancel))?;
         accepted(verdict)
     }
 
     /// Answers that a worker carries. False where every key was answered before.
     pub(crate) fn answer(&self, answers: &[InputAnswer]) -> Result<bool> {
-        accepted(self.entry.answer(answers)?)
+        accepted(self.entry.answer(answers.to_vec()))
     }
 
     /// Asks the server to stop. False where that was asked before, or the task has ended.
     pub(crate) fn cancel(&self) -> Result<bool> {
-        self.entry.cancel()
+        Ok(self.entry.cancel())
+    }
+
+    /// The host has the end.
+    pub(crate) fn acknowledge(&self) -> Result<()> {
+        self.entry.acknowledge().map(drop)
     }
 
     /// Stops following; the server goes on.
@@ -246,6 +255,7 @@ impl TaskHandle {
 
     /// Waits for the end, or for a question to the host's hand.
     pub(crate) fn wait(&self, deadline: Deadline) -> Waited {
+        let never = CancelToken::new();
         let asks = |snapshot: &Snapshot| {
             let mut open = snapshot.inputs().iter();
             open.any(|input| self.client.policy(input.request.kind) == InputPolicy::Manual)
@@ -254,7 +264,8 @@ impl TaskHandle {
         if let Some(queue) = self.client.serving_queue() {
             queue.serve_until(deadline, || ready(&self.snapshot()));
         } else {
-            self.entry.wait_for(deadline, &ready);
+            // `None` is a wait that ran out; what is known then is looked at below either way.
+            drop(self.entry.wait_until(deadline, &never, ready));
         }
         let snapshot = self.snapshot();
         if snapshot.has_ended() {

@@ -22,10 +22,12 @@ use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
+use crate::protocol::task::Task;
 use crate::session::{Note, Session, SessionSettings};
+use crate::tasks::FollowOptions;
 use crate::tasks::driver::Group;
-use crate::tasks::ledger::MemoryLedger;
-use crate::tasks::{FollowOptions, TaskWire};
+use crate::tasks::entry::{Held, Links, TaskEntry};
+use crate::tasks::ledger::{Ledger, MemoryLedger, Record, TaskAbout};
 use crate::transport::http::{HttpSettings, HttpTransport};
 use crate::transport::{Scope, Transport};
 
@@ -61,7 +63,8 @@ struct Flights {
 /// What exists from opening on: the handlers decide what is declared.
 struct Link {
     session: Arc<Session>,
-    wire: Arc<dyn TaskWire>,
+    wire: Arc<Wire>,
+    group: Arc<Group>,
     policies: [InputPolicy; 3],
 }
 
@@ -72,7 +75,7 @@ pub(crate) struct Client {
     runtime: Arc<Runtime>,
     transport: Arc<dyn Transport>,
     mailbox: Arc<Mailbox>,
-    group: Group,
+    ledger: Arc<dyn Ledger>,
     link: OnceCell<Link>,
     life: Mutex<Life>,
     changed: Condvar,
@@ -100,7 +103,6 @@ impl Client {
         };
         let transport = HttpTransport::new(http, runtime.clock.clone(), runtime.spawn.clone())?;
         let mailbox = Mailbox::new(Outlet::Library(runtime.dispatchers.clone()), settings.queue_limit);
-        let group = runtime.engine.group(Arc::from(settings.url.as_str()), Arc::new(MemoryLedger::default()));
         let life = Life {
             state: State::New,
             facts: None,
@@ -117,7 +119,7 @@ impl Client {
             runtime,
             transport: Arc::new(transport),
             mailbox,
-            group,
+            ledger: Arc::new(MemoryLedger::default()),
             link: OnceCell::new(),
             life: Mutex::new(life),
             changed: Condvar::new(),
@@ -153,18 +155,18 @@ impl Client {
             life.active += 1;
         }
         self.mailbox.freeze();
-        self.link.get_or_init(|| self.make_link());
+        let linked = self.link.get_or_try_init(|| self.make_link()).map(drop);
         self.runtime.keep(self);
         self.tell_state(State::Opening, None);
         let client = self.clone();
-        let submitted = self.runtime.calls.submit(Box::new(move || client.run_opening()));
+        let submitted = linked.and_then(|()| self.runtime.calls.submit(Box::new(move || client.run_opening())));
         if let Err(refused) = submitted {
             self.opened(Err(refused));
         }
         Ok(())
     }
 
-    fn make_link(&self) -> Link {
+    fn make_link(&self) -> Result<Link> {
         let settings = &self.settings;
         let policies = [InputKind::Elicitation, InputKind::Sampling, InputKind::Roots].map(|kind| {
             settings.input[kind as usize].unwrap_or_else(|| {
@@ -187,10 +189,16 @@ impl Client {
         };
         let session = Arc::new(Session::new(self.transport.clone(), &session));
         let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings.timeouts));
-        Link { session, wire, policies }
+        let group = self.runtime.engine.group()?;
+        Ok(Link { session, wire, group, policies })
     }
 
     fn run_opening(self: &Arc<Self>) {
+        let found = guarded(|| self.discover());
+        self.opened(found);
+    }
+
+    fn discover(self: &Arc<Self>) -> Result<ServerFacts> {
         // Both choices ask the same question; where only `modern` is allowed, the error says so by itself.
         match self.settings.era {
             EraChoice::Auto | EraChoice::Modern => {}
@@ -203,11 +211,7 @@ impl Client {
             idle: timeouts.idle,
             connect: timeouts.connect,
         };
-        let found = match self.session() {
-            Ok(session) => session.discover(&scope, &mut |note: Note| self.note(None, note)),
-            Err(error) => Err(error),
-        };
-        self.opened(found);
+        self.session()?.discover(&scope, &mut |note: Note| self.note(None, note))
     }
 
     fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
@@ -254,7 +258,9 @@ impl Client {
         trips.iter().for_each(|trip| drop(trip.cancel(Why::Closing)));
         let calls: Vec<Arc<Call>> = self.calls.lock().values().cloned().collect();
         calls.iter().for_each(|call| drop(call.cancel(Why::Closing)));
-        self.group.close();
+        if let Some(link) = self.link.get() {
+            link.group.close();
+        }
         // Cuts what began meanwhile, too.
         self.transport.close();
         self.leave();
@@ -335,8 +341,38 @@ impl Client {
         &self.runtime
     }
 
-    pub(crate) fn group(&self) -> &Group {
-        &self.group
+    /// The tasks that are followed, oldest first.
+    pub(crate) fn entries(&self) -> Vec<Arc<TaskEntry>> {
+        self.link.get().map(|link| link.group.tasks()).unwrap_or_default()
+    }
+
+    /// The tasks whose end was not handed out by a check yet.
+    pub(crate) fn unclaimed(&self) -> Result<Vec<Record>> {
+        let mut records = self.ledger.outstanding(&self.settings.url)?;
+        records.retain(|record| record.end.is_some());
+        Ok(records)
+    }
+
+    /// Follows a task that a call was answered with. Its events after "created" wait for the returned guard.
+    pub(crate) fn follow(self: &Arc<Self>, seed: Task, about: TaskAbout, call: i64, options: FollowOptions) -> Result<Held> {
+        let link = self.link()?;
+        link.group.follow(seed, about, self.links(link, Some(call), options))
+    }
+
+    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
+        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    }
+
+    /// What the ledger keeps of a task, beside what the call adds.
+    pub(crate) fn about(&self) -> TaskAbout {
+        TaskAbout {
+            server: self.settings.url.as_str().into(),
+            tool: String::new(),
+            tool_call_id: None,
+            host: None,
+            arguments_digest: None,
+            keep_result: true,
+        }
     }
 
     /// The session and what hangs on it; there from opening on.
@@ -358,18 +394,14 @@ impl Client {
         if task_id.is_empty() {
             return Err(Error::new(Kind::Argument, "the task id is empty"));
         }
-        if let Some(entry) = self.group.find(task_id) {
+        let link = self.link()?;
+        if let Some(entry) = link.group.find(&self.settings.url, task_id) {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
-        let wire = self.link()?.wire.clone();
-        let entry = self.group.adopt(task_id, wire, Host::new(self, None), self.follow_options())?;
-        Ok(TaskHandle::new(entry, self))
-    }
-
-    /// The wire of this client's tasks.
-    pub(crate) fn wire(&self) -> Result<Arc<dyn TaskWire>> {
-        Ok(self.link()?.wire.clone())
+        let links = self.links(link, None, self.follow_options());
+        let held = link.group.adopt(task_id, self.about(), links)?;
+        Ok(TaskHandle::new(held.start(), self))
     }
 
     pub(crate) fn follow_options(&self) -> FollowOptions {
@@ -402,11 +434,19 @@ impl Client {
 
     /// Looks at everything that is due or degraded now (the network came back, the machine woke).
     pub(crate) fn poke(&self) {
-        self.group.poke();
+        if let Some(link) = self.link.get() {
+            link.group.poke();
+        }
     }
 
-    pub(crate) fn counters(&self) -> (Counters, usize) {
-        (self.mailbox.counters(), self.calls.lock().len())
+    /// The counters, as a JSON object.
+    pub(crate) fn stats(&self) -> String {
+        let Counters { queued, delivered, coalesced, dropped } = self.mailbox.counters();
+        let (calls, tasks) = (self.calls.lock().len(), self.entries().len());
+        format!(
+            "{{\"calls_in_flight\":{calls},\"tasks\":{tasks},\"events_queued\":{queued},\"events_delivered\":{delivered},\
+             \"events_coalesced\":{coalesced},\"events_dropped\":{dropped}}}"
+        )
     }
 
     /// The manual queue, where this thread is the one that serves it and is not inside a callback.
@@ -524,7 +564,7 @@ impl Client {
         let Some(client) = self.me.upgrade() else { return };
         let flying = call.clone();
         let submitted = self.runtime.calls.submit(Box::new(move || {
-            flying.step();
+            flying.step_guarded();
             drop(flying);
             client.land();
         }));
@@ -560,6 +600,15 @@ impl Life {
             State::Failed => Some(Err(self.error.clone().unwrap_or_else(closed))),
         }
     }
+}
+
+/// Runs a step whose panic must not leave anybody waiting.
+pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(step)).unwrap_or_else(|_| {
+        let message = "a panic inside the library was caught; please report it";
+        super::logging::error(message);
+        Err(Error::new(Kind::Panic, message))
+    })
 }
 
 fn closed() -> Error {

@@ -19,7 +19,7 @@ pub(crate) enum Asker {
 
 /// The host's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// The form's content, or the whole result for sampling and roots. Empty: accepted without content (URL mode).
     Answer(Option<Json>),
     /// The user says no.
@@ -35,7 +35,7 @@ const CLOSED: u8 = 1;
 
 /// A question.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     pub(crate) request: InputRequest,
     asker: Asker,
     state: AtomicU8,
@@ -48,31 +48,31 @@ impl Input {
 
     /// What is asked.
     #[must_use]
-    pub fn kind(&self) -> InputKind {
+    pub(crate) fn kind(&self) -> InputKind {
         self.request.kind
     }
 
     /// The server's key.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.request.key
     }
 
     /// The `params` of the request.
     #[must_use]
-    pub fn params(&self) -> &Json {
+    pub(crate) fn params(&self) -> &Json {
         &self.request.params
     }
 
     /// The message for the user, where there is one.
     #[must_use]
-    pub fn message(&self) -> Option<String> {
+    pub(crate) fn message(&self) -> Option<String> {
         self.request.params.members().ok()?.string("message")
     }
 
     /// The task that asks, where it is a task.
     #[must_use]
-    pub fn task_id(&self) -> Option<&str> {
+    pub(crate) fn task_id(&self) -> Option<&str> {
         match &self.asker {
             Asker::Call(_) => None,
             Asker::Task(task) => Some(task.task_id()),
@@ -81,7 +81,7 @@ impl Input {
 
     /// The call that asks, where it is a call.
     #[must_use]
-    pub fn call_id(&self) -> Option<i64> {
+    pub(crate) fn call_id(&self) -> Option<i64> {
         match &self.asker {
             Asker::Call(call) => Some(call.id()),
             Asker::Task(_) => None,
@@ -93,7 +93,7 @@ impl Input {
     /// # Errors
     /// [`Kind::Argument`] for content that is no JSON object; [`Kind::Unsupported`] for a refusal that this kind of
     /// question has no form of; [`Kind::Closed`] where the client is gone.
-    pub fn reply(&self, reply: Reply) -> Result<bool> {
+    pub(crate) fn reply(&self, reply: Reply) -> Result<bool> {
         let wanted = response(self.kind(), reply)?;
         if self.state.swap(CLOSED, Ordering::AcqRel) == CLOSED {
             return Ok(false);

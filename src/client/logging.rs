@@ -15,7 +15,7 @@ use crate::error::one_line;
 /// How loud a line is. The numbers are part of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     /// A fault of the library, or of its use.
     Error = 1,
     /// Something that a server did wrong and the library passed over.
@@ -27,7 +27,7 @@ pub enum LogLevel {
 }
 
 /// Takes the host's lines. Dropping it is the proof that it will not be called again.
-pub trait LogSink: Send + Sync {
+pub(crate) trait LogSink: Send + Sync {
     /// One line: no line feed, no secret.
     fn line(&self, level: LogLevel, text: &str);
 }
@@ -53,7 +53,7 @@ static STATE: Mutex<State> = Mutex::new(State { hook: None, lines: VecDeque::new
 static IDLE: Condvar = Condvar::new();
 
 /// Sets the hook (`None` removes it). Lines above `level` are not made. With a queue, lines are delivered there.
-pub fn set_log(level: LogLevel, sink: Option<Arc<dyn LogSink>>, queue: Option<Arc<Queue>>) {
+pub(crate) fn set_log(level: LogLevel, sink: Option<Arc<dyn LogSink>>, queue: Option<Arc<Queue>>) {
     LEVEL.store(if sink.is_some() { level as i32 } else { 0 }, Ordering::Relaxed);
     let before = {
         let mut state = STATE.lock();

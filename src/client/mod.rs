@@ -9,11 +9,11 @@
 //! workers; `logging.rs` the host's log hook.
 
 mod call;
-mod chat;
+pub(crate) mod chat;
 mod event;
 mod follow;
 mod handle;
-mod input;
+pub(crate) mod input;
 mod logging;
 mod mailbox;
 mod options;
@@ -23,16 +23,16 @@ mod runtime;
 mod settings;
 mod wait;
 
-pub use call::{Call, CallEnd};
-pub use event::{Event, EventKind, Handler};
-pub use follow::TaskHandle;
-pub use handle::{Client, State};
-pub use input::{Input, Reply};
-pub use logging::{LogLevel, LogSink, set_log};
-pub use options::CallOptions;
-pub use queue::{Queue, in_callback};
-pub use runtime::shutdown;
-pub use settings::Settings;
-pub use wait::wait_from_ms;
+pub(crate) use call::{Call, CallEnd, CallWait};
+pub(crate) use event::{Event, EventKind, Handler};
+pub(crate) use follow::{TaskHandle, Waited};
+pub(crate) use handle::Client;
+pub(crate) use input::{Input, Reply};
+pub(crate) use logging::{LogLevel, LogSink, error as log_error, set_log};
+pub(crate) use options::CallOptions;
+pub(crate) use queue::{Queue, in_callback};
+pub(crate) use runtime::shutdown;
+pub(crate) use settings::Settings;
+pub(crate) use wait::{now, wait_from_ms};
 
-pub use crate::tasks::driver::Snapshot;
+pub(crate) use crate::tasks::snapshot::Snapshot;

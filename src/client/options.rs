@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 
 /// The options of one call.
 #[derive(Clone, Debug, Default)]
-pub struct CallOptions {
+pub(crate) struct CallOptions {
     /// The model's id of this tool call; listed with the task, and found again by it.
     pub(crate) tool_call_id: Option<String>,
     /// Any JSON of the host's, kept with the task.
@@ -33,7 +33,7 @@ impl CallOptions {
     ///
     /// # Errors
     /// [`Kind::Argument`] naming the key that is unknown, of the wrong type or out of range.
-    pub fn read(text: &str) -> Result<Self> {
+    pub(crate) fn read(text: &str) -> Result<Self> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }

@@ -18,7 +18,7 @@ thread_local! {
 
 /// True inside a handler or its destructor: blocking functions are refused there.
 #[must_use]
-pub fn in_callback() -> bool {
+pub(crate) fn in_callback() -> bool {
     DEPTH.with(|depth| depth.get() > 0)
 }
 
@@ -55,7 +55,7 @@ impl State {
 }
 
 /// A queue that the host serves.
-pub struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     news: Condvar,
     descriptor: WakeHandle,
@@ -66,7 +66,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`Kind::Memory`] where the system refuses the descriptor.
-    pub fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let descriptor = WakeHandle::new()
             .map_err(|refused| Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}")))?;
         let server = thread::current().id();
@@ -76,7 +76,7 @@ impl Queue {
 
     /// The descriptor that is readable (or signalled) while events wait.
     #[must_use]
-    pub fn descriptor(&self) -> i64 {
+    pub(crate) fn descriptor(&self) -> i64 {
         self.descriptor.number()
     }
 
@@ -85,7 +85,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`Kind::Reentrant`] inside a callback.
-    pub fn dispatch(&self, deadline: Deadline) -> Result<usize> {
+    pub(crate) fn dispatch(&self, deadline: Deadline) -> Result<usize> {
         if in_callback() {
             return Err(Error::new(Kind::Reentrant, "a queue cannot be served inside a callback"));
         }
@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// Makes a waiting dispatch, or the next one, return.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
         state.woken = true;
         self.descriptor_follows(&state);
@@ -116,7 +116,7 @@ impl Queue {
     }
 
     /// Nobody serves any more: what waits is dropped, and so are the handlers of its clients.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let ready = {
             let mut state = self.state.lock();
             state.closed = true;

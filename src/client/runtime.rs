@@ -123,7 +123,7 @@ impl Runtime {
         Arc::new(Self {
             calls: Pool::new("mcp-call", MOST_CALL_WORKERS, spawn.clone()),
             dispatchers: Pool::new("mcp-dispatch", MOST_DISPATCHERS, spawn.clone()),
-            engine: Engine::new(clock.clone(), spawn.clone()),
+            engine: Engine::new(clock.clone(), spawn.clone(), jitter_seed(&*clock)),
             clock,
             spawn,
             threads,
@@ -151,9 +151,15 @@ impl Runtime {
     }
 }
 
+/// Processes that start together must not poll together: the seed is the time, to the nanosecond.
+fn jitter_seed(clock: &dyn Clock) -> u64 {
+    let wall = clock.wall().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    wall.as_nanos() as u64 ^ u64::from(os::process_id())
+}
+
 /// Closes every client and ends every thread of the library. False where the deadline came first: the rest goes on
 /// ending by itself. A later use of the library starts anew.
-pub fn shutdown(wait_ms: i64) -> bool {
+pub(crate) fn shutdown(wait_ms: i64) -> bool {
     let Some(runtime) = CURRENT.lock().take() else { return true };
     let deadline = crate::client::wait::wait_from_ms(runtime.clock.as_ref(), wait_ms);
     let clients: Vec<Arc<Client>> = runtime.clients.lock().clone();
@@ -162,8 +168,8 @@ pub fn shutdown(wait_ms: i64) -> bool {
     }
     let closed = clients.iter().all(|client| client.wait_closed(deadline));
     crate::client::logging::flush(deadline);
-    runtime.engine.shutdown();
+    let engine_gone = runtime.engine.shutdown(deadline);
     runtime.calls.close();
     runtime.dispatchers.close();
-    runtime.threads.join(deadline) && closed
+    runtime.threads.join(deadline) && closed && engine_gone
 }

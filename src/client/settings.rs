@@ -50,7 +50,7 @@ pub(crate) struct TaskSettings {
 
 /// The settings of a connection.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub(crate) url: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) client_info: String,
@@ -74,7 +74,7 @@ impl Settings {
     /// # Errors
     /// [`Kind::Argument`] naming the key that is missing, unknown, of the wrong type or out of range;
     /// [`Kind::Unsupported`] for what this version cannot do yet.
-    pub fn read(text: &str) -> Result<Self> {
+    pub(crate) fn read(text: &str) -> Result<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|fault| Error::new(Kind::Argument, format!("settings are not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "settings")?;

@@ -418,9 +418,9 @@ impl TaskEntry {
         }
     }
 
-    fn announce(&self, snapshot: &Arc<Snapshot>, what: Announcement) {
+    fn announce(self: &Arc<Self>, snapshot: &Arc<Snapshot>, what: Announcement) {
         // A host that panics has had its event.
-        let _caught = catch_unwind(AssertUnwindSafe(|| self.links.host.announce(snapshot, what)));
+        let _caught = catch_unwind(AssertUnwindSafe(|| self.links.host.announce(self, snapshot, what)));
     }
 
     fn submit(self: &Arc<Self>, chore: Chore) {

@@ -41,6 +41,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
 use crate::protocol::task::Task;
+use crate::tasks::entry::TaskEntry;
 use crate::tasks::snapshot::Snapshot;
 
 /// The server's side of a task: one round trip each, blocking, on a worker thread.
@@ -103,8 +104,8 @@ pub(crate) enum Announcement {
 
 /// The program's side: turns announcements into events. Called without a lock held.
 pub(crate) trait TaskHost: Send + Sync {
-    /// Takes an announcement with the task's snapshot of that moment.
-    fn announce(&self, snapshot: &Arc<Snapshot>, what: Announcement);
+    /// Takes an announcement of a task with its snapshot of that moment.
+    fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement);
 }
 
 /// How a client wants its tasks followed.

@@ -274,7 +274,7 @@ impl Diary {
 }
 
 impl TaskHost for Diary {
-    fn announce(&self, snapshot: &Arc<Snapshot>, what: Announcement) {
+    fn announce(&self, _entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement) {
         self.check_ledger(snapshot, &what);
         let line = match &what {
             Announcement::Degraded(_) => "Degraded".to_owned(),
