@@ -57,6 +57,8 @@ pub(crate) struct Request {
 pub(crate) struct Reader<S> {
     stream: S,
     buffer: Vec<u8>,
+    /// Where reads go first: growing the buffer by zeros for each of them is slow without optimization.
+    scratch: Vec<u8>,
     reads: usize,
 }
 
@@ -65,6 +67,7 @@ impl<S: Read + Write> Reader<S> {
         Self {
             stream,
             buffer: Vec::new(),
+            scratch: vec![0; READ_SIZE],
             reads: 0,
         }
     }
@@ -166,15 +169,10 @@ impl<S: Read + Write> Reader<S> {
     }
 
     fn more(&mut self) -> io::Result<usize> {
-        let old = self.buffer.len();
-        self.buffer.resize(old + READ_SIZE, 0);
-        let count = self.stream.read(&mut self.buffer[old..]);
-        self.buffer
-            .truncate(old + count.as_ref().copied().unwrap_or(0));
-        if count.as_ref().is_ok_and(|count| *count > 0) {
-            self.reads += 1;
-        }
-        count
+        let count = self.stream.read(&mut self.scratch)?;
+        self.buffer.extend_from_slice(&self.scratch[..count]);
+        self.reads += usize::from(count > 0);
+        Ok(count)
     }
 }
 
