@@ -1,0 +1,52 @@
+//! The committed header is what the sources say, and the library exports just what the header names.
+//!
+//! `MCP_BLESS=1 cargo test --test header` rewrites the header after a change of `src/ffi`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn names_of(header: &str) -> BTreeSet<String> {
+    header
+        .lines()
+        .filter(|line| line.starts_with("MCP_API"))
+        .filter_map(|line| line.split('(').next()?.split(|c: char| c == ' ' || c == '*').next_back())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_committed_header_is_the_generated_one() {
+    let generated = include_str!(concat!(env!("OUT_DIR"), "/mcpnative.h"));
+    let path = root().join("include/mcpnative.h");
+    if std::env::var_os("MCP_BLESS").is_some() {
+        std::fs::write(&path, generated).expect("the header can be written");
+    }
+    let committed = std::fs::read_to_string(&path).expect("the header can be read");
+    assert!(committed == generated, "include/mcpnative.h is stale: run MCP_BLESS=1 cargo test --test header");
+}
+
+#[test]
+fn the_library_exports_what_the_header_names() {
+    // The cdylib lies beside the test's own folder.
+    let folder = PathBuf::from(std::env::current_exe().expect("a test knows its path"));
+    let folder = folder.parent().and_then(Path::parent).expect("target/<profile>/deps");
+    let library = folder.join(if cfg!(target_os = "macos") { "libmcpnative.dylib" } else { "libmcpnative.so" });
+    if !library.exists() {
+        let built = Command::new(env!("CARGO")).args(["build", "--lib"]).current_dir(root()).status();
+        assert!(built.expect("cargo runs").success());
+    }
+    let listed = Command::new("nm").arg("-D").arg("--defined-only").arg(&library).output().expect("nm (binutils) runs");
+    let exported: BTreeSet<String> = String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .filter_map(|line| line.split_whitespace().next_back())
+        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+        .filter(|name| name != "mcp_test_panic")
+        .collect();
+    let header = std::fs::read_to_string(root().join("include/mcpnative.h")).expect("the header can be read");
+    assert_eq!(exported, names_of(&header));
+}
