@@ -285,10 +285,7 @@ impl Connector for LaneConnector {
         let socket = Socket::new(stream, self.control.clone(), self.parts.input_max);
         let wrapped = self.parts.tls.connect(details, Some(socket)).inspect_err(|error| {
             // Behind a spent limit or a cut, TLS only reports a failed read: those are noted already, or asked first.
-            let cause = match error {
-                ureq::Error::Io(cause) => cause.to_string(),
-                other => other.to_string(),
-            };
+            let cause = if let ureq::Error::Io(cause) = error { cause.to_string() } else { error.to_string() };
             self.control.blame(Trouble::Tls(format!("the TLS handshake failed: {cause}")));
         })?;
         self.control.set_phase(Phase::Talking);
