@@ -286,7 +286,7 @@ impl Connector for LaneConnector {
         let wrapped = self.parts.tls.connect(details, Some(socket)).inspect_err(|error| {
             // Behind a spent limit or a cut, TLS only reports a failed read: those are noted already, or asked first.
             let cause = if let ureq::Error::Io(cause) = error { cause.to_string() } else { error.to_string() };
-            self.control.blame(Trouble::Tls(format!("the TLS handshake failed: {cause}")));
+            self.control.blame(Trouble::Tls(cause));
         })?;
         self.control.set_phase(Phase::Talking);
         Ok(wrapped)

@@ -264,7 +264,7 @@ impl Dialer {
     }
 
     fn failed(&self, cause: &dyn std::fmt::Display) -> Option<Trouble> {
-        Some(Trouble::Connect(format!("no connection to {}: {cause}", self.target.origin())))
+        Some(Trouble::Connect(format!("{}: {cause}", self.target.origin())))
     }
 }
 
@@ -428,7 +428,7 @@ mod tests {
                 assert_eq!(dialling.join().unwrap(), Err(None));
             } else {
                 held.jobs.lock().clear();
-                let gone = "no connection to http://server.test:80: the lookup was given up";
+                let gone = "http://server.test:80: the lookup was given up";
                 assert_eq!(dialling.join().unwrap(), Err(Some(Trouble::Connect(gone.into()))));
             }
         }
