@@ -175,7 +175,8 @@ impl Lane {
     fn drain(&mut self) -> Drained {
         if let Some(mut tail) = self.tail.take() {
             self.control.set_phase(Phase::Draining);
-            let mut scratch = [0; 4_096];
+            // Small, because most often nothing is left.
+            let mut scratch = [0; 256];
             let mut read = 0;
             loop {
                 match tail.read(&mut scratch) {
@@ -282,9 +283,10 @@ impl Connector for LaneConnector {
             ureq::Error::ConnectionFailed
         })?;
         let socket = Socket::new(stream, self.control.clone(), self.parts.input_max);
-        let wrapped = self.parts.tls.connect(details, Some(socket)).inspect_err(|cause| {
-            // Behind an end of time, or a cut, TLS only reports a failed read.
-            self.control.blame(Trouble::Tls(format!("the TLS handshake failed: {cause}")));
+        let wrapped = self.parts.tls.connect(details, Some(socket)).inspect_err(|error| {
+            // Behind a spent limit or a cut, TLS only reports a failed read: those are noted already, or asked first.
+            let cause = if let ureq::Error::Io(cause) = error { cause.to_string() } else { error.to_string() };
+            self.control.blame(Trouble::Tls(cause));
         })?;
         self.control.set_phase(Phase::Talking);
         Ok(wrapped)

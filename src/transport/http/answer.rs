@@ -30,18 +30,18 @@ pub(super) enum Form {
 
 /// The form of an answer, from its head alone.
 pub(super) fn form(head: &Parts) -> Form {
-    let value = head.headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let essence = value.as_deref().and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    let value = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if matches!(head.status.as_u16(), 202 | 204) {
         Form::Other(format!("the answer has status {} and no message", head.status.as_u16()))
-    } else if essence.eq_ignore_ascii_case("application/json") {
+    } else if essence.eq_ignore_ascii_case(b"application/json") {
         Form::Json
-    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
         Form::Events
     } else if essence.is_empty() {
         Form::Other("the answer has no content type".into())
     } else {
-        Form::Other(format!("the answer has content type {}", one_line(essence)))
+        Form::Other(format!("the answer has content type {}", one_line(&String::from_utf8_lossy(essence))))
     }
 }
 
@@ -130,7 +130,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A status outside 2xx. A body that breaks off is kept as far as it came; a cut or a spent total is told.
+    /// A status outside 2xx. A body that breaks off, or does not come in time, is kept as far as it came: the status
+    /// matters more. Only a cut is told instead.
     pub(super) fn refusal(&self, body: &mut impl Read, wall: SystemTime) -> Result<HttpRefusal, Fault> {
         let mut bytes = Vec::new();
         let read = body.take(REFUSAL_BYTES as u64).read_to_end(&mut bytes);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use socket2::{SockRef, TcpKeepalive};
 
 use super::control::{Control, Stage, Trouble};
 use crate::clock::{Clock, Deadline};
@@ -24,6 +25,9 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const MAX_ADDRESSES: usize = 8;
 /// How long looked-up addresses are trusted; chosen, because getaddrinfo does not tell the TTL of the records.
 const TRUSTED: Duration = Duration::from_secs(60);
+/// Silence after which the system asks whether the peer still lives, for streams without an idle limit; chosen, because
+/// middleboxes forget connections from about a minute on.
+const KEEPALIVE: Duration = Duration::from_secs(45);
 /// How long a loopback connect may hold the calling thread before it moves to a worker (its backlog is full).
 const LOOPBACK_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -50,22 +54,31 @@ impl Target {
     pub(super) fn new(tls: bool, host: &str, port: u16) -> Result<Self> {
         let text = host.to_ascii_lowercase();
         let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        let host = match bracketed {
-            Some(inner) => Host::Ip(IpAddr::V6(inner.parse().map_err(|_| {
-                Error::new(Kind::Argument, "`url` has a host in brackets that is no IPv6 address")
-            })?)),
-            None => match text.parse::<Ipv4Addr>() {
-                Ok(ip) => Host::Ip(ip.into()),
-                Err(_) if text == "localhost" || text.ends_with(".localhost") => Host::Localhost,
-                Err(_) => Host::Name(text.clone()),
-            },
-        };
+        let host =
+            match bracketed {
+                Some(inner) => Host::Ip(IpAddr::V6(inner.parse().map_err(|_| {
+                    Error::new(Kind::Argument, "`url` has a host in brackets that is no IPv6 address")
+                })?)),
+                None => match text.parse::<Ipv4Addr>() {
+                    Ok(ip) => Host::Ip(ip.into()),
+                    Err(_) if text == "localhost" || text.ends_with(".localhost") => Host::Localhost,
+                    Err(_) => Host::Name(text.clone()),
+                },
+            };
         Ok(Self { tls, host, text, port })
     }
 
     /// `scheme://host:port`.
     pub(super) fn origin(&self) -> String {
         format!("{}://{}:{}", if self.tls { "https" } else { "http" }, self.text, self.port)
+    }
+
+    /// The `Host` header: the port only where it is not the scheme's own (RFC 9110, 7.2 and 4.2).
+    pub(super) fn host_header(&self) -> String {
+        match (self.tls, self.port) {
+            (true, 443) | (false, 80) => self.text.clone(),
+            (true | false, port) => format!("{}:{port}", self.text),
+        }
     }
 }
 
@@ -79,12 +92,13 @@ pub(super) struct Dialer {
     target: Target,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
+    resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
     known: Mutex<Option<Known>>,
 }
 
 impl Dialer {
     pub(super) fn new(target: Target, clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Self {
-        Self { target, clock, spawn, known: Mutex::new(None) }
+        Self { target, clock, spawn, resolve: system_resolve, known: Mutex::new(None) }
     }
 
     /// Connects, or says why not. `None` where the exchange was cut.
@@ -101,8 +115,9 @@ impl Dialer {
         match dialled {
             Ok((stream, winner)) => {
                 self.remember(addresses, winner);
-                // A lost option costs speed, not truth.
+                // A lost option costs speed, or a dead peer that is noticed late, and no truth.
                 drop(stream.set_nodelay(true));
+                drop(SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE)));
                 Ok(stream)
             }
             Err(trouble) => {
@@ -128,8 +143,7 @@ impl Dialer {
             }
             Host::Name(name) => {
                 let found = self.look_up(name, control, end)?;
-                *self.known.lock() =
-                    now.checked_add(TRUSTED).map(|until| Known { addresses: found.clone(), until });
+                *self.known.lock() = now.checked_add(TRUSTED).map(|until| Known { addresses: found.clone(), until });
                 Ok(found)
             }
         }
@@ -151,8 +165,8 @@ impl Dialer {
         let meeting = Arc::new(Meeting::default());
         control.enter(Stage::Dialling(meeting.clone()));
         let courier = Courier { meeting: meeting.clone(), open: true };
-        let place = (name.to_owned(), self.target.port);
-        let work = move || courier.bring(Arrival::Names(place.to_socket_addrs().map(Iterator::collect)));
+        let (resolve, name, port) = (self.resolve, name.to_owned(), self.target.port);
+        let work = move || courier.bring(Arrival::Names(resolve(&name, port)));
         self.spawn.spawn("mcp-resolve", Box::new(work)).map_err(|cause| self.failed(&cause))?;
         loop {
             if control.is_cut() {
@@ -181,7 +195,9 @@ impl Dialer {
             };
             match TcpStream::connect_timeout(address, left) {
                 Ok(stream) => return Some(Ok((stream, *address))),
-                Err(cause) if matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => return None,
+                Err(cause) if matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+                    return None;
+                }
                 Err(cause) => last = Some(cause),
             }
         }
@@ -230,7 +246,12 @@ impl Dialer {
         }
     }
 
-    fn launch(&self, meeting: &Arc<Meeting>, address: SocketAddr, left: Option<Duration>) -> Result<(), Option<Trouble>> {
+    fn launch(
+        &self,
+        meeting: &Arc<Meeting>,
+        address: SocketAddr,
+        left: Option<Duration>,
+    ) -> Result<(), Option<Trouble>> {
         let courier = Courier { meeting: meeting.clone(), open: true };
         let work = move || {
             let stream = match left {
@@ -243,7 +264,7 @@ impl Dialer {
     }
 
     fn failed(&self, cause: &dyn std::fmt::Display) -> Option<Trouble> {
-        Some(Trouble::Connect(format!("no connection to {}: {cause}", self.target.origin())))
+        Some(Trouble::Connect(format!("{}: {cause}", self.target.origin())))
     }
 }
 
@@ -317,6 +338,10 @@ impl Drop for Courier {
     }
 }
 
+fn system_resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    (name, port).to_socket_addrs().map(Iterator::collect)
+}
+
 /// Alternates the address families, the resolver's first one first (RFC 8305, 4).
 fn interleave(found: &[SocketAddr]) -> Vec<SocketAddr> {
     let v6_first = found.first().is_some_and(SocketAddr::is_ipv6);
@@ -334,7 +359,94 @@ fn interleave(found: &[SocketAddr]) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use super::super::control::Spans;
+    use super::super::tests::{BOUND, Held, Threads};
     use super::*;
+    use crate::cancel::Wake;
+    use crate::clock::{Budget, ManualClock, system};
+
+    fn dialer(resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>, spawn: Arc<dyn Spawn>) -> Dialer {
+        let target = Target::new(false, "server.test", 80).unwrap();
+        Dialer { resolve, ..Dialer::new(target, system(), spawn) }
+    }
+
+    fn control(limit: Duration) -> Arc<Control> {
+        let control = Arc::new(Control::new(system()));
+        let connect = Deadline::after(system().now(), Some(limit), Budget::Connect);
+        control.begin(Spans { total: Deadline::Never, idle: None, connect, widest: 0 });
+        control.set_phase(super::super::control::Phase::Dialling);
+        control
+    }
+
+    fn no_lookup(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        Err(io::Error::other("asked again"))
+    }
+
+    #[test]
+    fn names_are_remembered_until_a_connect_fails_or_they_are_old() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clock = ManualClock::new();
+        let known = |clock: &ManualClock| {
+            Mutex::new(Some(Known { addresses: vec![address], until: clock.now() + Duration::from_secs(1) }))
+        };
+        let dialer = Dialer { known: known(&clock), clock: clock.clone(), ..dialer(no_lookup, Arc::new(Threads)) };
+        for _ in 0..3 {
+            dialer.dial(&control(BOUND)).unwrap();
+        }
+        drop(listener);
+        let asked = |outcome: Result<TcpStream, Option<Trouble>>| match outcome {
+            Err(Some(Trouble::Connect(detail))) => detail.ends_with(": asked again"),
+            other => panic!("{other:?}"),
+        };
+        assert!(!asked(dialer.dial(&control(BOUND))), "the connect fails");
+        assert!(asked(dialer.dial(&control(BOUND))), "and the name is asked for again");
+        *dialer.known.lock() = known(&clock).into_inner();
+        clock.advance(Duration::from_secs(1));
+        assert!(asked(dialer.dial(&control(BOUND))), "so is an old one");
+    }
+
+    #[test]
+    fn a_lookup_ends_with_its_limit_its_cut_and_its_worker() {
+        let held = Arc::new(Held::default());
+        let dialer = Arc::new(dialer(no_lookup, held.clone()));
+        let out_of_time = dialer.dial(&control(Duration::from_millis(30)));
+        assert_eq!(out_of_time.unwrap_err(), Some(Trouble::Expired(Budget::Connect)));
+        for cut in [true, false] {
+            let control = Arc::new(Control::new(system()));
+            let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0 };
+            let cutter = control.begin(spans);
+            held.jobs.lock().clear();
+            let wait = held.wait();
+            let (there, for_dial) = (dialer.clone(), control.clone());
+            let dialling = super::super::tests::thread(move || there.dial(&for_dial).map(drop));
+            assert_eq!(wait.recv_timeout(BOUND), Ok("mcp-resolve"));
+            if cut {
+                cutter.wake();
+                assert_eq!(dialling.join().unwrap(), Err(None));
+            } else {
+                held.jobs.lock().clear();
+                let gone = "http://server.test:80: the lookup was given up";
+                assert_eq!(dialling.join().unwrap(), Err(Some(Trouble::Connect(gone.into()))));
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_next_address_gets_its_turn_and_the_winner_comes_first() {
+        let (_socket, deaf, _filling) = super::super::tests::deaf();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let good = listener.local_addr().unwrap();
+        let dialer = dialer(no_lookup, Arc::new(Threads));
+        let until = system().now() + BOUND;
+        *dialer.known.lock() = Some(Known { addresses: vec![deaf, good], until });
+        let stream = dialer.dial(&control(BOUND)).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+        assert_eq!(dialer.known.lock().as_ref().unwrap().addresses, [good, deaf]);
+    }
 
     #[test]
     fn families_take_turns_and_order_stays() {
@@ -355,5 +467,7 @@ mod tests {
         assert_eq!(host("a.localhost"), Host::Localhost);
         assert_eq!(host("Example.com"), Host::Name("example.com".into()));
         assert!(Target::new(false, "[x]", 80).is_err());
+        let header = |tls: bool, port: u16| Target::new(tls, "[::1]", port).unwrap().host_header();
+        assert_eq!([header(false, 80), header(true, 443), header(true, 80)], ["[::1]", "[::1]", "[::1]:80"]);
     }
 }

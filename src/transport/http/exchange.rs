@@ -89,7 +89,9 @@ impl HttpTransport {
             }
             Some(ureq::Error::Protocol(cause)) => format!("the answer is not valid HTTP: {cause}"),
             Some(error) if !control.ended() => format!("the answer cannot be read: {error}"),
-            Some(_) | None => "the server ended the connection before its answer was complete".into(),
+            Some(_) => "the server ended the connection before its answer was complete".into(),
+            None if control.ended() => "the server ended the connection before its answer was complete".into(),
+            None => "the stream ended without the answer".into(),
         };
         Fault::Io { sent, detail }
     }

@@ -48,7 +48,10 @@ impl Endpoint {
     pub(super) fn new(settings: &HttpSettings) -> Result<(Self, Target)> {
         let (uri, target) = endpoint_uri(&settings.url)?;
         let origin = target.origin();
-        let headers = base_headers(settings)?;
+        let mut headers = base_headers(settings)?;
+        // ureq would format this anew for each request.
+        let host = HeaderValue::from_str(&target.host_header());
+        headers.insert(header::HOST, host.map_err(|_| wrong("`url` has a host that cannot stand in a header"))?);
         Ok((Self { uri, origin, headers }, target))
     }
 
@@ -59,12 +62,12 @@ impl Endpoint {
 
     /// The request for one message, or the name of the header that cannot be sent. A header of the message replaces
     /// one of the settings.
-    pub(super) fn request<'a>(&self, outgoing: &Outgoing<'a>) -> Result<(Request<&'a [u8]>, usize), String> {
+    pub(super) fn request<'a>(&self, outgoing: &Outgoing<'a>) -> Result<(Request<&'a [u8]>, usize), &'a str> {
         let mut headers = self.headers.clone();
         let mut widest = self.uri.path_and_query().map_or(0, |path| path.as_str().len());
         for (name, value) in outgoing.headers {
-            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| (*name).to_owned())?;
-            let value = HeaderValue::from_str(value).map_err(|_| (*name).to_owned())?;
+            let key = header_name(name).ok_or(*name)?;
+            let value = HeaderValue::from_str(value).map_err(|_| *name)?;
             headers.insert(key, value);
         }
         for (name, value) in &headers {
@@ -76,6 +79,17 @@ impl Endpoint {
         *request.headers_mut() = headers;
         Ok((request, widest))
     }
+}
+
+/// The headers of nearly every message are at hand without being parsed and copied.
+fn header_name(name: &str) -> Option<HeaderName> {
+    static FREQUENT: [HeaderName; 3] = [
+        HeaderName::from_static("mcp-protocol-version"),
+        HeaderName::from_static("mcp-method"),
+        HeaderName::from_static("mcp-name"),
+    ];
+    let frequent = FREQUENT.iter().find(|frequent| frequent.as_str().eq_ignore_ascii_case(name));
+    frequent.cloned().or_else(|| HeaderName::from_bytes(name.as_bytes()).ok())
 }
 
 fn wrong(message: impl Into<String>) -> Error {
@@ -109,7 +123,13 @@ fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
     let port = match authority.port_u16() {
         Some(0) => return Err(wrong("`url` has the port 0")),
         Some(port) => port,
-        None if bare => if tls { 443 } else { 80 },
+        None if bare => {
+            if tls {
+                443
+            } else {
+                80
+            }
+        }
         None => return Err(wrong("`url` has a port that is no number from 1 to 65535")),
     };
     let target = Target::new(tls, host, port)?;
@@ -117,7 +137,8 @@ fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
 }
 
 fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
-    let mut headers = HeaderMap::new();
+    // Room for the headers of a message as well: each request starts with a copy.
+    let mut headers = HeaderMap::with_capacity(24);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     let agent = HeaderValue::from_str(&settings.user_agent)

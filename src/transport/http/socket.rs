@@ -121,7 +121,7 @@ impl Socket {
             (Ok(0), broken) => {
                 self.control.on_end();
                 if let Some(cause) = broken {
-                    self.control.blame(Trouble::Io(cause));
+                    self.on_broken(cause);
                 }
                 Ok(false)
             }
@@ -134,9 +134,17 @@ impl Socket {
                 Ok(true)
             }
             (Err(cause), broken) => {
-                self.control.blame(Trouble::Io(broken.unwrap_or_else(|| cause.to_string())));
+                self.on_broken(broken.unwrap_or_else(|| cause.to_string()));
                 Err(ureq::Error::Io(cause))
             }
+        }
+    }
+
+    fn on_broken(&self, cause: String) {
+        match self.control.phase() {
+            // What breaks a TLS handshake is told as such, by the connector.
+            Phase::Dialling => {}
+            Phase::Talking | Phase::Draining => self.control.blame(Trouble::Io(cause)),
         }
     }
 }

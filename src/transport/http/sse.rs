@@ -331,15 +331,22 @@ mod tests {
             ("CRLF", b"event: message\r\ndata: {}\r\n\r\n".to_vec(), 99, vec![named("message", "{}")]),
             ("lone CR", b"data: 1\r\rdata: 2\r\r".to_vec(), 99, vec![event("1"), event("2")]),
             ("mixed ends", b"data: 1\r\n\ndata: 2\n\rdata: 3\r\n\r\n".to_vec(), 99, ["1", "2", "3"].map(event).into()),
-            ("many data lines", b"data: {\ndata:   \"a\"\ndata: :1\ndata: }\n\n".to_vec(), 99, vec![event("{\n  \"a\"\n:1\n}")]),
+            (
+                "many data lines",
+                b"data: {\ndata:   \"a\"\ndata: :1\ndata: }\n\n".to_vec(),
+                99,
+                vec![event("{\n  \"a\"\n:1\n}")],
+            ),
             ("no space", b"data:x\n\n".to_vec(), 99, vec![event("x")]),
             ("one space goes", b"data:  x \n\n".to_vec(), 99, vec![event(" x ")]),
             ("four bytes", "data: \u{1f600}é\n\n".as_bytes().to_vec(), 99, vec![event("\u{1f600}é")]),
             ("comments", b": a\ndata: 1\n:b\ndata: 2\n: c\n\n:d\n\n".to_vec(), 99, vec![event("1\n2")]),
-            ("priming", b"id: 7\nretry: 300\ndata: \n\ndata: x\n\n".to_vec(), 99, vec![
-                SseEvent { retry: Some(300), ..id("7", "") },
-                event("x"),
-            ]),
+            (
+                "priming",
+                b"id: 7\nretry: 300\ndata: \n\ndata: x\n\n".to_vec(),
+                99,
+                vec![SseEvent { retry: Some(300), ..id("7", "") }, event("x")],
+            ),
             ("ping", b"event: ping\ndata: {}\n\n".to_vec(), 99, vec![named("ping", "{}")]),
             ("unknown fields", b"foo: 1\ndatax: 2\ndat\ndata: x\nfoo\n\n".to_vec(), 99, vec![event("x")]),
             ("field without colon", b"data\ndata\n\nid\ndata:y\n\n".to_vec(), 99, vec![event("\n"), id("", "y")]),
@@ -352,7 +359,12 @@ mod tests {
             ("UTF-8 cut by a line end", b"data: \xc3\ndata: \xa9\n\ndata: b\n\n".to_vec(), 99, vec![event("b")]),
             ("no blank line at the end", b"data: x\n\ndata: y\n".to_vec(), 99, vec![event("x")]),
             ("no line end at the end", b"data: x\n\ndata: y".to_vec(), 99, vec![event("x")]),
-            ("at the limit", b"data: 123\n\n:a long comment\ndata: 456\n\n".to_vec(), 9, vec![event("123"), event("456")]),
+            (
+                "at the limit",
+                b"data: 123\n\n:a long comment\ndata: 456\n\n".to_vec(),
+                9,
+                vec![event("123"), event("456")],
+            ),
             ("over the limit", b"data: 123\n\ndata: 4567\n\n".to_vec(), 9, vec![event("123")]),
             ("over, in two lines", b"data: 1\ndata: 2\n\n".to_vec(), 13, vec![]),
             ("over, another field", b"unknown: 0123456789\n\n".to_vec(), 9, vec![]),
@@ -380,6 +392,54 @@ mod tests {
                     assert_eq!(read(pieces, limit), whole, "{name}, cut at {a} and {b}");
                 }
             }
+        }
+    }
+
+    /// The standard read naively, over the whole text at once; without limits, for valid UTF-8.
+    fn model(stream: &str) -> Vec<SseEvent> {
+        let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream);
+        let text = stream.replace("\r\n", "\n").replace('\r', "\n");
+        let mut lines: Vec<_> = text.split('\n').collect();
+        lines.pop(); // What follows the last line end is no line.
+        let (mut events, mut event, mut seen) = (Vec::new(), SseEvent::default(), false);
+        let mut data: Option<String> = None;
+        for line in lines {
+            if line.is_empty() {
+                event.data = data.take().unwrap_or_default();
+                let done = std::mem::take(&mut event);
+                events.extend(std::mem::take(&mut seen).then_some(done));
+                continue;
+            }
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match name {
+                "data" => data = Some(data.map_or(value.into(), |data| data + "\n" + value)),
+                "event" => event.name = value.into(),
+                "id" => event.id = Some(value.into()),
+                "retry" if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) => {
+                    event.retry = value.parse().ok();
+                }
+                _ => continue,
+            }
+            seen = true;
+        }
+        events
+    }
+
+    #[test]
+    fn a_naive_model_agrees_on_random_streams() {
+        const WORDS: [&str; 14] =
+            ["data", "data:", "event: ", "id:", "retry:", ":", " ", "\n", "\r", "\r\n", "\n\n", "7", "é", "\u{feff}"];
+        let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(seed >> 33).unwrap() % below
+        };
+        for round in 0..20_000 {
+            let stream: String = (0..random(24)).map(|_| WORDS[random(WORDS.len())]).collect();
+            let size = 1 + random(5);
+            let (events, ..) = read(stream.as_bytes().chunks(size), 1_000);
+            assert_eq!(events, model(&stream), "round {round}, pieces of {size}: {stream:?}");
         }
     }
 

@@ -22,14 +22,45 @@ use crate::protocol::limits::Limits;
 use crate::spawn::{Job, Spawn};
 use crate::transport::{Fault, Flow, FrameSink, Outgoing, Scope, Sent, Transport};
 
-const BOUND: Duration = Duration::from_secs(20);
+pub(super) const BOUND: Duration = Duration::from_secs(20);
 
-struct Threads;
+pub(super) struct Threads;
 
 impl Spawn for Threads {
     fn spawn(&self, name: &'static str, job: Job) -> Result<()> {
         let thread = thread::Builder::new().name(name.into()).spawn(job);
         thread.map(drop).map_err(|cause| Error::new(Kind::Memory, cause.to_string()))
+    }
+}
+
+/// A thread of the test's own.
+pub(super) fn thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
+    thread::spawn(work)
+}
+
+/// Takes jobs and runs none; tells of each.
+#[derive(Default)]
+pub(super) struct Held {
+    pub jobs: parking_lot::Mutex<Vec<Job>>,
+    told: parking_lot::Mutex<Option<mpsc::Sender<&'static str>>>,
+}
+
+impl Held {
+    /// The names of the jobs to come.
+    pub(super) fn wait(&self) -> mpsc::Receiver<&'static str> {
+        let (told, wait) = mpsc::channel();
+        *self.told.lock() = Some(told);
+        wait
+    }
+}
+
+impl Spawn for Held {
+    fn spawn(&self, name: &'static str, job: Job) -> Result<()> {
+        self.jobs.lock().push(job);
+        if let Some(told) = &*self.told.lock() {
+            told.send(name).unwrap();
+        }
+        Ok(())
     }
 }
 
@@ -80,7 +111,9 @@ impl Peer {
 
     fn json(&mut self, body: &str) {
         let length = body.len();
-        self.say(format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"));
+        self.say(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
     }
 
     /// Until the client has gone.
@@ -321,7 +354,7 @@ fn nobody_listening_is_a_connect_fault() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let transport = transport(&format!("http://{address}/"), Limits::default());
     let Err(Fault::Connect(detail)) = call(&transport) else { panic!("expected a connect fault") };
-    assert!(detail.starts_with(&format!("no connection to http://{address}: ")), "{detail}");
+    assert!(detail.starts_with(&format!("http://{address}: ")), "{detail}");
 }
 
 #[test]
@@ -532,7 +565,10 @@ fn silences() -> Vec<(&'static str, String)> {
         ("no answer", String::new()),
         ("half a head", "HTTP/1.1 200 OK\r\nContent-".into()),
         ("half a body", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{\"a\"".into()),
-        ("half a chunked body", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{".into()),
+        (
+            "half a chunked body",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{".into(),
+        ),
         ("a body until close", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}".into()),
         ("a chunked stream", format!("{SSE}{}", chunk(event))),
         ("a stream until close", format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{event}")),
@@ -598,7 +634,10 @@ fn a_cancelled_token_sends_nothing() {
 
 #[test]
 fn a_late_cancel_does_not_cut_the_lanes_next_call() {
-    let (server, token) = (answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), CancelToken::new());
+    let (server, token) = (
+        answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"),
+        CancelToken::new(),
+    );
     let transport = server.transport();
     transport.exchange(outgoing("{}"), &scope(&token), &mut sink(1)).unwrap();
     token.cancel(Why::Host);
@@ -631,12 +670,11 @@ fn silence_ends_with_the_idle_limit() {
         let (idle, begun) = (Duration::from_millis(60), Instant::now());
         let scope = Scope { idle: Some(idle), ..scope(&token) };
         let fault = transport.exchange(outgoing("{}"), &scope, &mut sink(9)).unwrap_err();
-        match fault {
-            Fault::Status(refusal) => assert_eq!((name, refusal.body.as_str()), ("half a refusal", "no")),
-            fault => assert!(
-                matches!(fault, Fault::Timeout { budget: Budget::Idle, sent: Sent::Begun }),
-                "{name}: {fault:?}"
-            ),
+        if let Fault::Status(refusal) = &fault {
+            assert_eq!((name, refusal.body.as_str()), ("half a refusal", "no"));
+        } else {
+            let idle = matches!(fault, Fault::Timeout { budget: Budget::Idle, sent: Sent::Begun });
+            assert!(idle, "{name}: {fault:?}");
         }
         assert!(begun.elapsed() >= idle, "{name}: never early");
         assert_eq!(transport.idle_lanes(), 0, "{name}");
@@ -685,7 +723,7 @@ fn a_spent_total_sends_nothing() {
 
 /// A listener whose queue is full, so that a connect neither succeeds nor fails, with what fills it.
 #[cfg(target_os = "linux")]
-fn deaf() -> (socket2::Socket, SocketAddr, Vec<TcpStream>) {
+pub(super) fn deaf() -> (socket2::Socket, SocketAddr, Vec<TcpStream>) {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -702,16 +740,27 @@ fn deaf() -> (socket2::Socket, SocketAddr, Vec<TcpStream>) {
 #[cfg(target_os = "linux")]
 fn a_connect_ends_with_its_limit_and_with_a_cancel() {
     let (_socket, address, _filling) = deaf();
-    let transport = transport(&format!("http://{address}/"), Limits::default());
+    let held = Arc::new(Held::default());
+    let settings = HttpSettings {
+        url: format!("http://{address}/"),
+        headers: vec![],
+        limits: Limits::default(),
+        user_agent: "test/1".into(),
+    };
+    let transport = Arc::new(HttpTransport::new(settings, clock::system(), held.clone()).unwrap());
     let token = Arc::new(CancelToken::new());
     let short = Scope { connect: Some(Duration::from_millis(250)), ..scope(&token) };
     let fault = transport.exchange(outgoing("{}"), &short, &mut sink(1)).unwrap_err();
     assert!(matches!(fault, Fault::Timeout { budget: Budget::Connect, sent: Sent::No }), "{fault:?}");
-    let there = token.clone();
-    let canceller = thread::spawn(move || there.cancel(Why::Host));
-    let fault = transport.exchange(outgoing("{}"), &scope(&token), &mut sink(1)).unwrap_err();
+    let wait = held.wait();
+    let victim = {
+        let (transport, token) = (transport.clone(), token.clone());
+        thread::spawn(move || transport.exchange(outgoing("{}"), &scope(&token), &mut sink(1)))
+    };
+    assert_eq!(wait.recv_timeout(BOUND), Ok("mcp-connect"));
+    token.cancel(Why::Host);
+    let fault = victim.join().unwrap().unwrap_err();
     assert!(matches!(fault, Fault::Cancelled { why: Why::Host, sent: Sent::No }), "{fault:?}");
-    assert!(canceller.join().unwrap());
 }
 
 #[test]
@@ -721,8 +770,15 @@ fn tls_faults_tell_that_nothing_was_sent() {
         peer.say("HTTP/1.1 400 Bad Request\r\n\r\n");
     });
     let over_tls = transport(&format!("https://{}/", plain.address), Limits::default());
-    let fault = call(&over_tls).unwrap_err();
-    assert!(matches!(&fault, Fault::Tls(detail) if detail.starts_with("the TLS handshake failed: ")), "{fault:?}");
+    let rude = serve(|_, mut peer| {
+        drop(peer.stream.read(&mut [0; 1_024]));
+        peer.reset();
+    });
+    let cut_short = transport(&format!("https://{}/", rude.address), Limits::default());
+    for transport in [&over_tls, &cut_short] {
+        let fault = call(transport).unwrap_err();
+        assert!(matches!(&fault, Fault::Tls(detail) if !detail.is_empty()), "{fault:?}");
+    }
     let (told, there) = mpsc::channel();
     let deaf = serve(move |_, mut peer| {
         drop(peer.stream.read(&mut [0; 1_024]));
@@ -751,16 +807,32 @@ fn tls_faults_tell_that_nothing_was_sent() {
 fn br14_each_wrong_answer_is_told_and_the_next_call_works() {
     let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     let rows: [(&str, String, &str); 14] = [
-        ("503 + HTML", "HTTP/1.1 503 No\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>".into(), "status 503 `<p/>`"),
+        (
+            "503 + HTML",
+            "HTTP/1.1 503 No\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>".into(),
+            "status 503 `<p/>`",
+        ),
         ("500 empty", "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".into(), "status 500 ``"),
         ("405", "HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n".into(), "status 405 ``"),
-        ("404 + error", "HTTP/1.1 404 No\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".into(), "status 404 `{}`"),
-        ("redirect", "HTTP/1.1 307 No\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n".into(), "status 307 ``"),
+        (
+            "404 + error",
+            "HTTP/1.1 404 No\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".into(),
+            "status 404 `{}`",
+        ),
+        (
+            "redirect",
+            "HTTP/1.1 307 No\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n".into(),
+            "status 307 ``",
+        ),
         ("empty JSON", format!("{json}Content-Length: 0\r\n\r\n"), "the answer's body is empty"),
         ("null", format!("{json}Content-Length: 4\r\n\r\nnull"), "[\"null\"]"),
         ("cut in the middle", format!("{json}Content-Length: 9\r\n\r\n{{\"a\""), "io"),
         ("chunks cut", format!("{json}Transfer-Encoding: chunked\r\n\r\n9\r\n{{\"a\""), "io"),
-        ("HTML", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>".into(), "the answer has content type text/html"),
+        (
+            "HTML",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>".into(),
+            "the answer has content type text/html",
+        ),
         ("no type", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".into(), "the answer has no content type"),
         ("202", "HTTP/1.1 202 OK\r\nContent-Length: 0\r\n\r\n".into(), "the answer has status 202 and no message"),
         ("no HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "io"),
@@ -801,6 +873,28 @@ fn br14_a_reset_is_told_and_the_next_call_works() {
     let fault = call(&transport).unwrap_err();
     assert!(matches!(fault, Fault::Io { sent: Sent::Begun, .. }), "{fault:?}");
     assert_eq!(call(&transport).unwrap(), ["{}"]);
+}
+
+#[test]
+fn br14_a_body_until_close_that_ends_with_a_reset_is_no_answer() {
+    for kind in ["application/json", "text/event-stream"] {
+        let (told, read) = mpsc::channel::<()>();
+        let read = parking_lot::Mutex::new(read);
+        let server = serve(move |_, mut peer| {
+            if peer.request().is_some() {
+                peer.say(format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\ndata: {{}}\n\n"));
+                // A reset may overtake what was said, so an event is waited for where one is told.
+                if kind == "text/event-stream" {
+                    read.lock().recv_timeout(BOUND).unwrap();
+                }
+                peer.reset();
+            }
+        });
+        let mut sink = Sink { told: Some(told), ..sink(2) };
+        let token = CancelToken::new();
+        let fault = server.transport().exchange(outgoing("{}"), &scope(&token), &mut sink).unwrap_err();
+        assert!(matches!(&fault, Fault::Io { sent: Sent::Begun, detail } if detail.contains("reset")), "{fault:?}");
+    }
 }
 
 #[test]
@@ -849,7 +943,8 @@ fn br22_the_same_answer_however_it_is_written() {
         // One chunk for each byte; a byte of a character is no text, so it is written below.
         all + &format!("1\r\n{}\r\n", char::from(byte))
     });
-    let latin: Vec<u8> = format!("{SSE}{bytewise}0\r\n\r\n").chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let latin: Vec<u8> =
+        format!("{SSE}{bytewise}0\r\n\r\n").chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
     let message = "data: {\"é\":1}\n\n";
     let rows: [(&str, Vec<u8>); 8] = [
         ("plain", chunked_events(message).into()),
@@ -923,7 +1018,8 @@ fn a_limit_that_is_passed_is_named() {
 #[test]
 fn a_head_of_many_kilobytes_fits_the_default_limit() {
     let pad = "x".repeat(60_000);
-    let bytes = format!("HTTP/1.1 200 OK\r\nX: {pad}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}");
+    let bytes =
+        format!("HTTP/1.1 200 OK\r\nX: {pad}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}");
     assert_eq!(answer(&answering(bytes)).unwrap(), ["{}"]);
 }
 
@@ -957,7 +1053,9 @@ fn gzip_is_read_where_it_comes_and_the_connection_serves_again() {
         }
         assert_eq!(server.connections(), 1, "{kind}");
     }
-    let server = answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain");
+    let server = answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain",
+    );
     let fault = answer(&server).unwrap_err();
     assert!(matches!(fault, Fault::Io { sent: Sent::Begun, .. }), "{fault:?}");
 }
@@ -975,7 +1073,10 @@ fn a_large_answer_arrives_whole_and_a_bad_one_is_told() {
     let mut bytes = format!("{json}Content-Length: 1\r\n\r\n").into_bytes();
     bytes.push(0xff);
     let fault = answer(&answering(bytes)).unwrap_err();
-    assert!(matches!(&fault, Fault::NotAnAnswer { detail } if detail == "the answer's body is not valid UTF-8"), "{fault:?}");
+    assert!(
+        matches!(&fault, Fault::NotAnAnswer { detail } if detail == "the answer's body is not valid UTF-8"),
+        "{fault:?}"
+    );
 }
 
 #[test]
