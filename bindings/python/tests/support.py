@@ -39,6 +39,7 @@ class Lines:
     """The lines of a stream, read by a thread so that waiting for one has an end."""
 
     def __init__(self, stream: Any) -> None:
+        self._stream = stream
         self._lines: "queue.Queue[Optional[str]]" = queue.Queue()
         self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self._thread.start()
@@ -47,6 +48,11 @@ class Lines:
         for line in stream:
             self._lines.put(line.rstrip("\r\n"))
         self._lines.put(None)
+
+    def close(self) -> None:
+        """After the end of the process: the thread has come to the end of the stream."""
+        self._thread.join(PATIENCE)
+        self._stream.close()
 
     def next(self, timeout: float = PATIENCE) -> Optional[str]:
         """The next line; None at the end of the stream; AssertionError when none came in time."""
@@ -77,8 +83,9 @@ class Server:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, universal_newlines=True
         )
+        self._lines = Lines(self._process.stdout)
         try:
-            first = Lines(self._process.stdout).next()
+            first = self._lines.next()
             if first is None or not first.startswith("listening "):
                 raise AssertionError(f"the test server did not start: {first!r}")
             self.url = first[len("listening "):].strip()
@@ -89,11 +96,7 @@ class Server:
     def stop(self) -> None:
         self._process.kill()
         self._process.wait(PATIENCE)
-        if self._process.stdout is not None and not self._process.stdout.closed:
-            try:
-                self._process.stdout.close()
-            except (OSError, ValueError):
-                pass
+        self._lines.close()
 
     def __enter__(self) -> "Server":
         return self

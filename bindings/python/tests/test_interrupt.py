@@ -16,10 +16,14 @@ import mcpnative
 HEAD = """
 import sys, threading, time, mcpnative
 mcpnative_ended = threading.Event()
+def say(*words):
+    # One write: two threads print here.
+    sys.stdout.write(" ".join(map(str, words)) + "\\n")
+    sys.stdout.flush()
 def created(task, seen):
-    print("task", seen.task_id, flush=True)
+    say("task", seen.task_id)
 def ended(task, seen):
-    print("ended", seen.reason, flush=True)
+    say("ended", seen.reason)
     mcpnative_ended.set()
 client = mcpnative.Client(url=sys.argv[1], on_task_created=created, on_task_completed=ended).open(20)
 """
@@ -30,8 +34,8 @@ class Interrupt(ServerTest):
     def interrupted(self, body: str, go: str) -> Tuple[List[str], float, "subprocess.Popen[str]"]:
         """Run a program, send SIGINT when it has printed a line, and time the answer ``interrupted``."""
         process = start_program(HEAD + body, self.url)
-        self.addCleanup(self.end, process)
         lines = Lines(process.stdout)
+        self.addCleanup(self.end, process, lines)
         lines.until(go)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
@@ -45,9 +49,10 @@ class Interrupt(ServerTest):
         process.wait(PATIENCE)
         return seen, took, process
 
-    def end(self, process: "subprocess.Popen[str]") -> None:
+    def end(self, process: "subprocess.Popen[str]", lines: Lines) -> None:
         process.kill()
         process.wait(PATIENCE)
+        lines.close()
         for stream in (process.stdin, process.stderr):
             if stream is not None:
                 stream.close()
@@ -63,13 +68,13 @@ try:
     call = client.start_tool
     def told(*given, **more):
         started = call(*given, **more)
-        print("waiting", flush=True)
+        say("waiting")
         return started
     client.start_tool = told
     client.call_tool("sleep", {"ms": 600000})
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
-print(client.call_tool("echo", {"a": 1}).structured)
+    say("interrupted")
+say(client.call_tool("echo", {"a": 1}).structured)
 """,
             "waiting",
         )
@@ -81,7 +86,7 @@ print(client.call_tool("echo", {"a": 1}).structured)
 try:
     client.call_tool("slow_job", {"steps": 10000, "step_ms": 100})
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    say("interrupted")
 mcpnative_ended.wait(20)
 """,
             "task",
@@ -96,8 +101,8 @@ call = client.start_tool("slow_job", {"steps": 20, "step_ms": 100})
 try:
     call.wait()
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
-print(call.result(20).text, flush=True)
+    say("interrupted")
+say(call.result(20).text)
 mcpnative_ended.wait(20)
 """,
             "task",
@@ -115,7 +120,7 @@ try:
     while True:
         call.task.get(20)
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    say("interrupted")
 """,
             "task",
         )
@@ -125,8 +130,8 @@ except KeyboardInterrupt:
         process = start_program(
             HEAD + 'client.call_tool("slow_job", {"steps": 10000, "step_ms": 100})\n', self.url
         )
-        self.addCleanup(self.end, process)
         lines = Lines(process.stdout)
+        self.addCleanup(self.end, process, lines)
         task_id = lines.until("task")[-1].split(" ", 1)[1]
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
@@ -152,8 +157,8 @@ except KeyboardInterrupt:
 client.close()
 """
         process = start_program(source)
-        self.addCleanup(self.end, process)
         lines = Lines(process.stdout)
+        self.addCleanup(self.end, process, lines)
         lines.until("waiting")
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
