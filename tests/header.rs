@@ -12,9 +12,11 @@ fn root() -> &'static Path {
 
 fn names_of(header: &str) -> BTreeSet<String> {
     header
-        .lines()
-        .filter(|line| line.starts_with("MCP_API"))
-        .filter_map(|line| line.split('(').next()?.split(|c: char| c == ' ' || c == '*').next_back())
+        .split("\nMCP_API")
+        .skip(1)
+        .filter_map(|declaration| {
+            declaration.split('(').next()?.split(|c: char| c == '*' || c.is_whitespace()).next_back()
+        })
         .map(str::to_owned)
         .collect()
 }

@@ -230,14 +230,18 @@ impl Call {
         let mut any = false;
         {
             let mut state = self.state.lock();
-            let Phase::Asking(round) = &mut state.phase else { return Ok(false) };
+            let Phase::Asking(round) = &mut state.phase else {
+                return Ok(false);
+            };
             if let Some(unknown) = answers.iter().find(|answer| !round.asks(&answer.key)) {
                 let key = crate::error::one_line(&quote(&unknown.key));
                 return Err(Error::new(Kind::Argument, format!("the call has not asked {key}")));
             }
             for answer in answers {
                 if round.answers.iter().all(|have| have.key != answer.key) {
-                    round.inputs.iter().filter(|input| input.key() == answer.key).for_each(|input| drop(input.withdraw()));
+                    for input in round.inputs.iter().filter(|input| input.key() == answer.key) {
+                        input.withdraw();
+                    }
                     round.answers.push(answer);
                     any = true;
                 }
@@ -297,7 +301,9 @@ impl Call {
                         }
                         Err(error) => Some(CallEnd::Failed(error)),
                     };
-                    return if let Some(end) = end { self.finish(end) };
+                    return if let Some(end) = end {
+                        self.finish(end)
+                    };
                 }
             }
             if !self.await_answers(deadline) {
@@ -460,7 +466,8 @@ impl Call {
     }
 
     fn ask_host(self: &Arc<Self>, round: InputRound) {
-        let mut asking = Round { state: round.state, questions: round.requests, inputs: Vec::new(), answers: Vec::new() };
+        let mut asking =
+            Round { state: round.state, questions: round.requests, inputs: Vec::new(), answers: Vec::new() };
         for request in &asking.questions {
             match (self.client.policy(request.kind), request.kind) {
                 (InputPolicy::Handler, _) => asking.inputs.push(Input::new(request.clone(), Asker::Call(self.clone()))),
@@ -469,7 +476,8 @@ impl Call {
                     asking.answers.push(InputAnswer { key: request.key.clone(), response: decline() });
                 }
                 (InputPolicy::Refuse, InputKind::Sampling | InputKind::Roots) => {
-                    let text = format!("the server asks for {}, which this client does not answer", request.kind.method());
+                    let text =
+                        format!("the server asks for {}, which this client does not answer", request.kind.method());
                     return self.finish(CallEnd::Failed(Error::new(Kind::InputRefused, text)));
                 }
             }
@@ -498,7 +506,9 @@ impl Call {
     fn go_on_when_answered(self: &Arc<Self>) {
         let by_worker = {
             let mut state = self.state.lock();
-            let Phase::Asking(round) = &state.phase else { return };
+            let Phase::Asking(round) = &state.phase else {
+                return;
+            };
             if round.open().next().is_some() {
                 return;
             }

@@ -8,7 +8,7 @@ use crate::client::call::CallEnd;
 use crate::client::follow::TaskHandle;
 use crate::client::handle::Client;
 use crate::client::settings::Doc;
-use crate::clock::{Clock, Deadline};
+use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::content::ResultView;
 use crate::protocol::json::{Json, quote};

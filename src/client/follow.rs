@@ -143,7 +143,9 @@ impl Host {
 
 impl TaskHost for Host {
     fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement) {
-        let Some(client) = self.client.upgrade() else { return };
+        let Some(client) = self.client.upgrade() else {
+            return;
+        };
         let task = TaskHandle::new(entry.clone(), &client);
         let mut event = Event::new(EventKind::TaskStatus);
         event.task = Some(task.clone());
@@ -164,7 +166,9 @@ impl TaskHost for Host {
                 event.error = Some(error);
                 EventKind::TaskDegraded
             }
-            Announcement::Unstored(error) | Announcement::AnswerRefused(_, error) | Announcement::CancelRefused(error) => {
+            Announcement::Unstored(error)
+            | Announcement::AnswerRefused(_, error)
+            | Announcement::CancelRefused(error) => {
                 event.error = Some(error);
                 EventKind::Error
             }
@@ -283,6 +287,8 @@ fn accepted(verdict: Verdict) -> Result<bool> {
     match verdict {
         Verdict::Accepted => Ok(true),
         Verdict::AlreadyAnswered | Verdict::Ended | Verdict::Withdrawn(_) => Ok(false),
-        Verdict::UnknownKey(key) => argument(format!("the task has not asked {}", crate::error::one_line(&quote(&key)))),
+        Verdict::UnknownKey(key) => {
+            argument(format!("the task has not asked {}", crate::error::one_line(&quote(&key))))
+        }
     }
 }

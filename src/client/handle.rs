@@ -103,13 +103,7 @@ impl Client {
         };
         let transport = HttpTransport::new(http, runtime.clock.clone(), runtime.spawn.clone())?;
         let mailbox = Mailbox::new(Outlet::Library(runtime.dispatchers.clone()), settings.queue_limit);
-        let life = Life {
-            state: State::New,
-            facts: None,
-            error: None,
-            active: 0,
-            opening: Arc::default(),
-        };
+        let life = Life { state: State::New, facts: None, error: None, active: 0, opening: Arc::default() };
         for warning in &settings.warnings {
             log(LogLevel::Warn, || warning.clone());
         }
@@ -146,7 +140,9 @@ impl Client {
             let mut life = self.life.lock();
             match life.state {
                 State::New | State::Failed => {}
-                State::Opening | State::Ready => return Err(Error::new(Kind::State, "the client is open already")),
+                State::Opening | State::Ready => {
+                    return Err(Error::new(Kind::State, "the client is open already"));
+                }
                 State::Closing | State::Closed => return Err(closed()),
             }
             life.state = State::Opening;
@@ -255,9 +251,13 @@ impl Client {
         self.tell_state(State::Closing, None);
         opening.cancel(Why::Closing);
         let trips: Vec<_> = self.trips.lock().iter().filter_map(Weak::upgrade).collect();
-        trips.iter().for_each(|trip| drop(trip.cancel(Why::Closing)));
+        for trip in &trips {
+            trip.cancel(Why::Closing);
+        }
         let calls: Vec<Arc<Call>> = self.calls.lock().values().cloned().collect();
-        calls.iter().for_each(|call| drop(call.cancel(Why::Closing)));
+        for call in &calls {
+            call.cancel(Why::Closing);
+        }
         if let Some(link) = self.link.get() {
             link.group.close();
         }
@@ -337,10 +337,6 @@ impl Client {
         &self.runtime.clock
     }
 
-    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
-        &self.runtime
-    }
-
     /// The tasks that are followed, oldest first.
     pub(crate) fn entries(&self) -> Vec<Arc<TaskEntry>> {
         self.link.get().map(|link| link.group.tasks()).unwrap_or_default()
@@ -354,7 +350,13 @@ impl Client {
     }
 
     /// Follows a task that a call was answered with. Its events after "created" wait for the returned guard.
-    pub(crate) fn follow(self: &Arc<Self>, seed: Task, about: TaskAbout, call: i64, options: FollowOptions) -> Result<Held> {
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        seed: Task,
+        about: TaskAbout,
+        call: i64,
+        options: FollowOptions,
+    ) -> Result<Held> {
         let link = self.link()?;
         link.group.follow(seed, about, self.links(link, Some(call), options))
     }
@@ -561,7 +563,9 @@ impl Client {
     }
 
     fn take_off(&self, call: Arc<Call>) {
-        let Some(client) = self.me.upgrade() else { return };
+        let Some(client) = self.me.upgrade() else {
+            return;
+        };
         let flying = call.clone();
         let submitted = self.runtime.calls.submit(Box::new(move || {
             flying.step_guarded();

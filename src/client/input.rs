@@ -104,9 +104,7 @@ impl Input {
                 call.refuse_input(refused);
                 Ok(true)
             }
-            (Asker::Task(task), Ok(response)) => {
-                task.answer(&[InputAnswer { key: self.key().to_owned(), response }])
-            }
+            (Asker::Task(task), Ok(response)) => task.answer(&[InputAnswer { key: self.key().to_owned(), response }]),
             (Asker::Task(task), Err(_)) => task.refuse_input().map(|()| true),
         };
         if sent.is_err() {
@@ -153,7 +151,9 @@ fn response(kind: InputKind, reply: Reply) -> Result<Result<Json>> {
 }
 
 fn accept(content: Option<Json>) -> Result<Json> {
-    let Some(content) = content else { return Ok(Json::trusted(r#"{"action":"accept"}"#)) };
+    let Some(content) = content else {
+        return Ok(Json::trusted(r#"{"action":"accept"}"#));
+    };
     Members::parse(content.text())
         .map_err(|fault| Error::new(Kind::Argument, format!("the content of an answer: {}", fault.message())))?;
     Ok(Json::trusted(format!("{{\"action\":\"accept\",\"content\":{}}}", content.text())))
@@ -169,10 +169,11 @@ pub(crate) fn decline() -> Json {
 /// # Errors
 /// [`Kind::Argument`] where it is none, is empty, or an answer is no object.
 pub(crate) fn read_answers(text: &str) -> Result<Vec<InputAnswer>> {
-    let whole = Json::parse(text).map_err(|fault| Error::new(Kind::Argument, format!("responses: {}", fault.message())))?;
-    let members = whole
-        .members()
-        .map_err(|_| Error::new(Kind::Argument, "responses: expected a JSON object of one response object for each key"))?;
+    let whole =
+        Json::parse(text).map_err(|fault| Error::new(Kind::Argument, format!("responses: {}", fault.message())))?;
+    let members = whole.members().map_err(|_| {
+        Error::new(Kind::Argument, "responses: expected a JSON object of one response object for each key")
+    })?;
     if members.is_empty() {
         return Err(Error::new(Kind::Argument, "responses: expected at least one key"));
     }
@@ -217,9 +218,21 @@ mod tests {
             (InputKind::Elicitation, Reply::Decline, r#"Ok(Ok({"action":"decline"}))"#),
             (InputKind::Elicitation, Reply::Cancel, r#"Ok(Ok({"action":"cancel"}))"#),
             (InputKind::Sampling, Reply::Answer(object()), r#"Ok(Ok({"a":1}))"#),
-            (InputKind::Sampling, Reply::Answer(None), "Err(Argument: the answer to sampling/createMessage must be a JSON object)"),
-            (InputKind::Roots, Reply::Decline, "Err(Unsupported: roots/list has no form of refusal; fail the question to end the call)"),
-            (InputKind::Roots, Reply::Fail("no disk".into()), "Ok(Err(InputRefused: the host refused the server's roots/list: no disk))"),
+            (
+                InputKind::Sampling,
+                Reply::Answer(None),
+                "Err(Argument: the answer to sampling/createMessage must be a JSON object)",
+            ),
+            (
+                InputKind::Roots,
+                Reply::Decline,
+                "Err(Unsupported: roots/list has no form of refusal; fail the question to end the call)",
+            ),
+            (
+                InputKind::Roots,
+                Reply::Fail("no disk".into()),
+                "Ok(Err(InputRefused: the host refused the server's roots/list: no disk))",
+            ),
         ] {
             assert_eq!(format!("{:?}", response(kind, reply.clone())), want, "{kind:?} {reply:?}");
         }

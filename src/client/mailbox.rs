@@ -331,7 +331,9 @@ mod tests {
     struct Record(Mutex<Vec<String>>, Arc<AtomicUsize>);
     impl Handler for Record {
         fn handle(&self, event: &Arc<Event>) {
-            self.0.lock().push(event.json.as_ref().map_or_else(|| format!("{:?}", event.kind), |json| json.text().into()));
+            self.0
+                .lock()
+                .push(event.json.as_ref().map_or_else(|| format!("{:?}", event.kind), |json| json.text().into()));
         }
     }
     impl Drop for Record {

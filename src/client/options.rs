@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn options_are_strict_and_may_be_empty() {
         assert!(CallOptions::read("").unwrap().tool_call_id.is_none());
-        let options = CallOptions::read(r#"{"tool_call_id":"c1","context":{"a":9007199254740993},"total_ms":-1}"#).unwrap();
+        let options =
+            CallOptions::read(r#"{"tool_call_id":"c1","context":{"a":9007199254740993},"total_ms":-1}"#).unwrap();
         assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993}"#));
         assert_eq!(options.total, Some(None));
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");

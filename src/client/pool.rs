@@ -57,7 +57,9 @@ impl Pool {
             return Ok(());
         }
         let pool = self.clone();
-        let Err(refused) = self.threads.spawn(self.name, Box::new(move || pool.work())) else { return Ok(()) };
+        let Err(refused) = self.threads.spawn(self.name, Box::new(move || pool.work())) else {
+            return Ok(());
+        };
         // Other workers will take the job; without any, it must not wait for ever.
         let mut state = self.state.lock();
         state.workers -= 1;

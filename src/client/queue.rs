@@ -67,8 +67,9 @@ impl Queue {
     /// # Errors
     /// [`Kind::Memory`] where the system refuses the descriptor.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let descriptor = WakeHandle::new()
-            .map_err(|refused| Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}")))?;
+        let descriptor = WakeHandle::new().map_err(|refused| {
+            Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}"))
+        })?;
         let server = thread::current().id();
         let state = State { ready: VecDeque::new(), log_ready: false, server, kicks: 0, woken: false, closed: false };
         Ok(Arc::new(Self { state: Mutex::new(state), news: Condvar::new(), descriptor }))

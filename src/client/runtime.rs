@@ -160,7 +160,9 @@ fn jitter_seed(clock: &dyn Clock) -> u64 {
 /// Closes every client and ends every thread of the library. False where the deadline came first: the rest goes on
 /// ending by itself. A later use of the library starts anew.
 pub(crate) fn shutdown(wait_ms: i64) -> bool {
-    let Some(runtime) = CURRENT.lock().take() else { return true };
+    let Some(runtime) = CURRENT.lock().take() else {
+        return true;
+    };
     let deadline = crate::client::wait::wait_from_ms(runtime.clock.as_ref(), wait_ms);
     let clients: Vec<Arc<Client>> = runtime.clients.lock().clone();
     for client in &clients {

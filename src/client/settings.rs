@@ -118,7 +118,10 @@ fn read_target(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Target> {
         }
     }
     if entry.take("command").is_some() {
-        return Err(Error::new(Kind::Unsupported, "settings.server.command: local servers (stdio) are not supported yet"));
+        return Err(Error::new(
+            Kind::Unsupported,
+            "settings.server.command: local servers (stdio) are not supported yet",
+        ));
     }
     match entry.text("type")?.as_deref() {
         None | Some("http" | "streamable-http" | "streamableHttp") => {}
@@ -134,7 +137,9 @@ fn read_target(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Target> {
 }
 
 fn read_headers(doc: &mut Doc) -> Result<Vec<(String, String)>> {
-    let Some(mut headers) = doc.object("headers")? else { return Ok(Vec::new()) };
+    let Some(mut headers) = doc.object("headers")? else {
+        return Ok(Vec::new());
+    };
     let names: Vec<String> = headers.members.keys().cloned().collect();
     names
         .into_iter()
@@ -230,7 +235,9 @@ fn read_input(doc: &mut Doc) -> Result<[Option<InputPolicy>; 3]> {
 }
 
 fn read_extensions(doc: &mut Doc) -> Result<Vec<(String, String)>> {
-    let Some(part) = doc.object("extensions")? else { return Ok(Vec::new()) };
+    let Some(part) = doc.object("extensions")? else {
+        return Ok(Vec::new());
+    };
     part.members
         .into_iter()
         .map(|(name, settings)| {
@@ -240,7 +247,8 @@ fn read_extensions(doc: &mut Doc) -> Result<Vec<(String, String)>> {
             }
             // `basic/versioning`, "Extension Negotiation": a mandatory prefix.
             if !name.contains('/') {
-                let message = format!("settings.extensions.{name}: expected a name with a prefix, as in com.example/name");
+                let message =
+                    format!("settings.extensions.{name}: expected a name with a prefix, as in com.example/name");
                 return Err(Error::new(Kind::Argument, message));
             }
             if !settings.is_object() {
@@ -261,7 +269,9 @@ impl Doc {
     pub(crate) fn of(value: Value, path: &str) -> Result<Self> {
         match value {
             Value::Object(members) => Ok(Self { path: path.to_owned(), members }),
-            other => Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {}", type_name(&other)))),
+            other => {
+                Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {}", type_name(&other))))
+            }
         }
     }
 
@@ -297,7 +307,9 @@ impl Doc {
 
     /// One of some words.
     pub(crate) fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>> {
-        let Some(text) = self.text(key)? else { return Ok(None) };
+        let Some(text) = self.text(key)? else {
+            return Ok(None);
+        };
         match words.iter().find(|word| **word == text) {
             Some(word) => Ok(Some(word)),
             None => {
@@ -310,7 +322,9 @@ impl Doc {
 
     /// A whole number within bounds.
     pub(crate) fn count(&mut self, key: &str, least: u64, most: u64) -> Result<Option<usize>> {
-        let Some(value) = self.take(key) else { return Ok(None) };
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
         let count = value.as_u64().filter(|count| (least..=most).contains(count));
         match count.and_then(|count| usize::try_from(count).ok()) {
             Some(count) => Ok(Some(count)),
@@ -326,7 +340,9 @@ impl Doc {
     /// The same without a default: the outer `None` is "not given".
     #[allow(clippy::option_option, reason = "absent, no limit and a limit are three things")]
     pub(crate) fn own_limit(&mut self, key: &str) -> Result<Option<Option<Duration>>> {
-        let Some(value) = self.take(key) else { return Ok(None) };
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
         match value.as_i64() {
             Some(-1) => Ok(Some(None)),
             Some(ms) if ms > 0 => Ok(Some(Some(Duration::from_millis(ms.unsigned_abs())))),
@@ -377,16 +393,31 @@ mod tests {
             ("{}", "settings.url is missing"),
             (r#"{"url":7}"#, "settings.url: expected a string but found 7"),
             (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
-            (r#"{"url":"u","tasks":{"enabled":"yes"}}"#, "settings.tasks.enabled: expected true or false but found a string"),
+            (
+                r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
+                "settings.tasks.enabled: expected true or false but found a string",
+            ),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
-            (r#"{"url":"u","timeouts":{"idle_ms":0}}"#, "settings.timeouts.idle_ms: expected a number of milliseconds above 0, or -1 for no limit but found 0"),
-            (r#"{"url":"u","limits":{"pages":0}}"#, "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0"),
+            (
+                r#"{"url":"u","timeouts":{"idle_ms":0}}"#,
+                "settings.timeouts.idle_ms: expected a number of milliseconds above 0, or -1 for no limit but found 0",
+            ),
+            (
+                r#"{"url":"u","limits":{"pages":0}}"#,
+                "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0",
+            ),
             (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found 1"),
             (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
             (r#"{"server":{"command":"npx"}}"#, "settings.server.command: local servers (stdio) are not supported yet"),
             (r#"{"url":"u","era":"legacy"}"#, "settings.era: the legacy era is not supported yet"),
-            (r#"{"url":"u","extensions":{"x":{}}}"#, "settings.extensions.x: expected a name with a prefix, as in com.example/name"),
-            (r#"{"url":"u","log_level":"loud"}"#, "settings.log_level: expected one of debug, info, notice, warning, error, critical, alert, emergency but found loud"),
+            (
+                r#"{"url":"u","extensions":{"x":{}}}"#,
+                "settings.extensions.x: expected a name with a prefix, as in com.example/name",
+            ),
+            (
+                r#"{"url":"u","log_level":"loud"}"#,
+                "settings.log_level: expected one of debug, info, notice, warning, error, critical, alert, emergency but found loud",
+            ),
         ] {
             assert_eq!(Settings::read(text).unwrap_err().message(), want, "{text}");
         }

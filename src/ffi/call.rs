@@ -12,7 +12,9 @@ use crate::ffi::error::mcp_error;
 use crate::ffi::guard::{Function, fine, status, value};
 use crate::ffi::handle::{Named, free, get, put};
 use crate::ffi::result::mcp_result;
-use crate::ffi::status::{MCP_OK, MCP_S_ALREADY_DONE, MCP_S_NONE, MCP_S_PENDING, MCP_S_TASK, MCP_S_TIMEOUT, mcp_status};
+use crate::ffi::status::{
+    MCP_OK, MCP_S_ALREADY_DONE, MCP_S_NONE, MCP_S_PENDING, MCP_S_TASK, MCP_S_TIMEOUT, mcp_status,
+};
 use crate::ffi::task::mcp_task;
 use crate::ffi::text::{name_in, out, text_in};
 use crate::ffi::text_object::mcp_text;
@@ -405,7 +407,9 @@ pub(super) fn end_status(end: &CallEnd) -> mcp_status {
 
 /// Hands out an object that may be absent, and says so.
 pub(super) fn put_some<T: Named>(out: &mut *mut T::C, object: Option<Arc<T>>) -> Result<mcp_status> {
-    let Some(object) = object else { return Ok(MCP_S_NONE) };
+    let Some(object) = object else {
+        return Ok(MCP_S_NONE);
+    };
     *out = put(object)?;
     Ok(MCP_OK)
 }

@@ -18,7 +18,8 @@ pub type mcp_event_fn = Option<unsafe extern "C" fn(event: *mut mcp_event, user:
 pub type mcp_destroy_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
 /// Takes a line of the library's log: UTF-8, NUL-terminated, without line feed and without secrets; valid for the call.
-pub type mcp_log_fn = Option<unsafe extern "C" fn(level: i32, message: *const c_char, length: usize, user: *mut c_void)>;
+pub type mcp_log_fn =
+    Option<unsafe extern "C" fn(level: i32, message: *const c_char, length: usize, user: *mut c_void)>;
 
 /// The host's user data with its destructor.
 pub(super) struct User {

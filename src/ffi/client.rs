@@ -80,7 +80,11 @@ pub const MCP_EVENT_TASK_RESUMED: i32 = 17;
 /// @return MCP_OK; MCP_E_ARGUMENT naming what is wrong; MCP_E_UNSUPPORTED for what this version cannot do
 /// Ownership: free *out with mcp_client_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcp_client_new(settings: *const c_char, length: usize, out: *mut *mut mcp_client) -> mcp_status {
+pub unsafe extern "C" fn mcp_client_new(
+    settings: *const c_char,
+    length: usize,
+    out: *mut *mut mcp_client,
+) -> mcp_status {
     fine(Function::mcp_client_new, || {
         // SAFETY: NULL or writable, by the contract of this function.
         let out = unsafe { self::out(out, std::ptr::null_mut()) }?;

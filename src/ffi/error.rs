@@ -70,7 +70,9 @@ pub unsafe extern "C" fn mcp_error_number(error: *const mcp_error, field: i32, o
             MCP_ERROR_RPC_CODE => error.rpc().map(|fault| fault.code),
             MCP_ERROR_HTTP_STATUS => error.http_status().map(i64::from),
             MCP_ERROR_RETRY_SAFE => Some(i64::from(error.retry_safe())),
-            MCP_ERROR_RETRY_AFTER_MS => error.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
+            MCP_ERROR_RETRY_AFTER_MS => {
+                error.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX))
+            }
             other => return Err(unknown_field(other)),
         };
         Ok(put_number(out, number))

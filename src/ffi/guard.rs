@@ -156,7 +156,11 @@ pub(super) fn fine(function: Function, body: impl FnOnce() -> Result<()>) -> mcp
 }
 
 /// The same for a function that returns something else; `failed` makes it from a status.
-pub(super) fn value<T>(function: Function, body: impl FnOnce() -> Result<T>, failed: impl FnOnce(mcp_status) -> T) -> T {
+pub(super) fn value<T>(
+    function: Function,
+    body: impl FnOnce() -> Result<T>,
+    failed: impl FnOnce(mcp_status) -> T,
+) -> T {
     // Before any lock: in a forked child a lock may be held by a thread that does not exist there.
     if is_forked() {
         return failed(Kind::Forked.status());

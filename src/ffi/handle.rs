@@ -144,7 +144,9 @@ fn insert<T: Named>(object: Arc<T>, borrowed: bool) -> Result<*mut T::C> {
     let mut table = TABLE.write();
     let at = match table.free.pop() {
         Some(at) => at,
-        None if table.slots.len() > SLOT_MASK => return Err(Error::new(Kind::Memory, "there are too many handles")),
+        None if table.slots.len() > SLOT_MASK => {
+            return Err(Error::new(Kind::Memory, "there are too many handles"));
+        }
         None => {
             table.slots.push(Slot { generation: 1, stored: None, borrowed: false });
             table.slots.len() - 1
@@ -195,7 +197,10 @@ fn take<T: Named>(name: *const T::C, lent: bool) -> Result<()> {
             return Err(bad::<T>("a freed one"));
         }
         if slot.borrowed && !lent {
-            return Err(Error::new(Kind::State, "the event is borrowed for the callback; mcp_event_keep gives one to free"));
+            return Err(Error::new(
+                Kind::State,
+                "the event is borrowed for the callback; mcp_event_keep gives one to free",
+            ));
         }
         let gone = slot.stored.take();
         slot.generation += 1;

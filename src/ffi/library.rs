@@ -69,7 +69,9 @@ pub unsafe extern "C" fn mcp_last_error(out: *mut *mut mcp_error) -> mcp_status 
         // SAFETY: NULL or writable, by the contract of this function.
         let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
         set_last_error(last.clone());
-        let Some(error) = last else { return Ok(MCP_S_NONE) };
+        let Some(error) = last else {
+            return Ok(MCP_S_NONE);
+        };
         *out = put(Arc::new(error))?;
         Ok(MCP_OK)
     })
@@ -112,11 +114,14 @@ pub unsafe extern "C" fn mcp_log_on(
     let user = User::new(user, destroy);
     fine(Function::mcp_log_on, || {
         let level = match level {
+            _ if r#fn.is_none() => LogLevel::Error,
             MCP_LOG_ERROR => LogLevel::Error,
             MCP_LOG_WARN => LogLevel::Warn,
             MCP_LOG_INFO => LogLevel::Info,
             MCP_LOG_DEBUG => LogLevel::Debug,
-            other => return Err(Error::new(Kind::Argument, format!("level: expected 1 to 4 but found {other}"))),
+            other => {
+                return Err(Error::new(Kind::Argument, format!("level: expected 1 to 4 but found {other}")));
+            }
         };
         let queue = if queue.is_null() { None } else { Some(get::<crate::client::Queue>(queue)?.object.clone()) };
         let sink = r#fn.map(|function| Arc::new(LogCallback::new(function, user)) as Arc<dyn LogSink>);

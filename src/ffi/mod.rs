@@ -11,6 +11,8 @@
 
 pub mod status;
 
+pub mod callback;
+
 pub mod library;
 
 pub mod text_object;
@@ -35,7 +37,6 @@ pub mod event;
 
 pub mod input;
 
-mod callback;
 mod guard;
 mod handle;
 mod text;

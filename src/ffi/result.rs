@@ -62,7 +62,11 @@ pub unsafe extern "C" fn mcp_result_text(result: *const mcp_result, field: i32, 
 /// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_result_is_error(result: *const mcp_result) -> i32 {
-    value(Function::mcp_result_is_error, || Ok(i32::from(get::<ResultView>(result)?.object.is_error())), |status| status)
+    value(
+        Function::mcp_result_is_error,
+        || Ok(i32::from(get::<ResultView>(result)?.object.is_error())),
+        |status| status,
+    )
 }
 
 /// The number of content blocks.
@@ -106,7 +110,11 @@ pub unsafe extern "C" fn mcp_result_block_kind(result: *const mcp_result, index:
 /// @return UTF-8, NUL-terminated; NULL on a bad handle or index
 /// Ownership: the result's, until mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcp_result_block_json(result: *const mcp_result, index: i32, length: *mut usize) -> *const c_char {
+pub unsafe extern "C" fn mcp_result_block_json(
+    result: *const mcp_result,
+    index: i32,
+    length: *mut usize,
+) -> *const c_char {
     let read = |view: &ResultView, _| Ok(Some(block(view, index)?.json.text().to_owned()));
     // SAFETY: `length` is NULL or writable, by the contract of this function.
     unsafe { text_of(Function::mcp_result_block_json, result, (BLOCK_JSON, index), length, read) }
@@ -120,7 +128,11 @@ pub unsafe extern "C" fn mcp_result_block_json(result: *const mcp_result, index:
 /// @return UTF-8, NUL-terminated; NULL for a block of another kind, and on a bad handle or index
 /// Ownership: the result's, until mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcp_result_block_text(result: *const mcp_result, index: i32, length: *mut usize) -> *const c_char {
+pub unsafe extern "C" fn mcp_result_block_text(
+    result: *const mcp_result,
+    index: i32,
+    length: *mut usize,
+) -> *const c_char {
     let read = |view: &ResultView, _| Ok(block(view, index)?.text.clone());
     // SAFETY: `length` is NULL or writable, by the contract of this function.
     unsafe { text_of(Function::mcp_result_block_text, result, (BLOCK_TEXT, index), length, read) }
@@ -134,12 +146,18 @@ pub unsafe extern "C" fn mcp_result_block_text(result: *const mcp_result, index:
 /// @return the bytes; NULL for a block of another kind, for what is no Base64, and on a bad handle or index
 /// Ownership: the result's, until mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcp_result_block_bytes(result: *const mcp_result, index: i32, length: *mut usize) -> *const u8 {
+pub unsafe extern "C" fn mcp_result_block_bytes(
+    result: *const mcp_result,
+    index: i32,
+    length: *mut usize,
+) -> *const u8 {
     let read = || {
         // SAFETY: NULL or writable, by the contract of this function.
         unsafe { put_length(length, 0) };
         let held = get::<ResultView>(result)?;
-        let Some(bytes) = block(&held.object, index)?.bytes() else { return Ok(std::ptr::null()) };
+        let Some(bytes) = block(&held.object, index)?.bytes() else {
+            return Ok(std::ptr::null());
+        };
         // SAFETY: as above. The bytes are made once and live as long as the result, which the handle keeps.
         unsafe { put_length(length, bytes.len()) };
         Ok(bytes.as_ptr())

@@ -107,7 +107,8 @@ impl Texts {
             })
         });
         // The box is never taken out of the map, so the address stays while the object does.
-        let (pointer, size) = text.as_ref().map_or((std::ptr::null(), 0), |text| (text.as_ptr().cast(), text.len() - 1));
+        let (pointer, size) =
+            text.as_ref().map_or((std::ptr::null(), 0), |text| (text.as_ptr().cast(), text.len() - 1));
         drop(made);
         // SAFETY: by this function's own contract.
         unsafe { put_length(length, size) };
@@ -141,7 +142,10 @@ mod tests {
         unsafe {
             assert_eq!(name_in(std::ptr::null(), "name").unwrap_err().message(), "name is NULL");
             assert_eq!(name_in(c"a\xff".as_ptr(), "name").unwrap_err().message(), "name is not valid UTF-8 at byte 1");
-            assert_eq!(text_in(std::ptr::null(), 3, "params").unwrap_err().message(), "params is NULL but its length is 3");
+            assert_eq!(
+                text_in(std::ptr::null(), 3, "params").unwrap_err().message(),
+                "params is NULL but its length is 3"
+            );
             assert_eq!(text_in(std::ptr::null(), 0, "params").unwrap(), "");
             let long = text_in(c"x".as_ptr(), usize::MAX, "params").unwrap_err();
             assert_eq!(long.message(), "the length of params is beyond what memory can hold");

@@ -54,11 +54,15 @@ pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
         // that the id is the one asked for.
         "task" if of_method == method::TASKS_GET => Ok(Answer::Complete(result)),
         "task" if of_method == method::TOOLS_CALL && allowed.task => Ok(Answer::Task(Box::new(Task::read(&result)?))),
-        "task" => Err(Error::new(Kind::Malformed, format!("the server answered {of_method} with a task, which is not allowed here"))),
+        "task" => Err(Error::new(
+            Kind::Malformed,
+            format!("the server answered {of_method} with a task, which is not allowed here"),
+        )),
         "input_required" if method::may_ask(of_method) => read_round(&result).map(Answer::InputRequired),
-        "input_required" => {
-            Err(Error::new(Kind::Malformed, format!("the server answered {of_method} with input_required, which is not allowed here")))
-        }
+        "input_required" => Err(Error::new(
+            Kind::Malformed,
+            format!("the server answered {of_method} with input_required, which is not allowed here"),
+        )),
         other => Err(Error::new(Kind::Malformed, format!("the answer has the unknown resultType {}", one_line(other)))),
     }
 }
@@ -71,7 +75,10 @@ fn read_round(result: &Json) -> Result<InputRound> {
     };
     let state = members.some("requestState").map(str::to_owned);
     if requests.is_empty() && unknown.is_empty() && state.is_none() {
-        return Err(Error::new(Kind::Malformed, "the input_required answer has neither inputRequests nor requestState"));
+        return Err(Error::new(
+            Kind::Malformed,
+            "the input_required answer has neither inputRequests nor requestState",
+        ));
     }
     Ok(InputRound { requests, unknown, state })
 }
@@ -104,7 +111,12 @@ mod tests {
             ("tasks/get", task, true, "complete"),
             ("tools/call", ask, true, "asks 0"),
             ("tools/list", ask, true, "the server answered tools/list with input_required, which is not allowed here"),
-            ("tools/call", r#"{"resultType":"input_required"}"#, true, "the input_required answer has neither inputRequests nor requestState"),
+            (
+                "tools/call",
+                r#"{"resultType":"input_required"}"#,
+                true,
+                "the input_required answer has neither inputRequests nor requestState",
+            ),
             ("tools/call", r#"{"resultType":"later"}"#, true, "the answer has the unknown resultType later"),
             ("tools/call", r#"{"resultType":7}"#, true, "the resultType of the answer is no string"),
         ] {

@@ -66,8 +66,12 @@ impl ServerFacts {
     /// True where the server offers this extension.
     #[must_use]
     pub fn offers(&self, extension: &str) -> bool {
-        let Ok(capabilities) = self.capabilities.members() else { return false };
-        let Some(Ok(extensions)) = capabilities.some("extensions").map(Members::parse) else { return false };
+        let Ok(capabilities) = self.capabilities.members() else {
+            return false;
+        };
+        let Some(Ok(extensions)) = capabilities.some("extensions").map(Members::parse) else {
+            return false;
+        };
         extensions.some(extension).is_some()
     }
 }

@@ -68,9 +68,9 @@ pub fn read_requests(owner: &Json, raw: &str) -> Result<(Vec<InputRequest>, Vec<
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for (key, raw) in Members::parse(raw)?.iter() {
         let request = Members::parse(raw)?;
-        let method = request.string("method").ok_or_else(|| {
-            Error::new(Kind::Malformed, format!("input request {} has no method", quote(key)))
-        })?;
+        let method = request
+            .string("method")
+            .ok_or_else(|| Error::new(Kind::Malformed, format!("input request {} has no method", quote(key))))?;
         match InputKind::of_method(&method) {
             Some(kind) => {
                 let params = request.some("params").map_or_else(|| Json::trusted("{}"), |raw| owner.slice(raw));

@@ -108,7 +108,8 @@ impl<'a> Members<'a> {
     /// # Errors
     /// [`Kind::Malformed`] where `text` is no object.
     pub fn parse(text: &'a str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|fault| Error::new(Kind::Malformed, format!("expected a JSON object: {fault}")))
+        serde_json::from_str(text)
+            .map_err(|fault| Error::new(Kind::Malformed, format!("expected a JSON object: {fault}")))
     }
 
     /// The raw text of a member.

@@ -139,7 +139,9 @@ fn malformed(why: &str) -> Error {
 }
 
 fn read_id(raw: Option<&RawValue>) -> WireId {
-    let Some(raw) = raw else { return WireId::Missing };
+    let Some(raw) = raw else {
+        return WireId::Missing;
+    };
     let raw = raw.get();
     if let Ok(text) = serde_json::from_str::<String>(raw) {
         return WireId::Text(text);
@@ -187,9 +189,8 @@ pub struct Params {
 /// # Errors
 /// [`Kind::Argument`] where `text` is no JSON object, or its `_meta` is none.
 pub fn take_params(text: &str, name_member: Option<&str>) -> Result<Params> {
-    let members = Members::parse(text).map_err(|fault| {
-        Error::new(Kind::Argument, format!("params must be a JSON object: {}", fault.message()))
-    })?;
+    let members = Members::parse(text)
+        .map_err(|fault| Error::new(Kind::Argument, format!("params must be a JSON object: {}", fault.message())))?;
     let mut out = Params::default();
     for (name, raw) in members.iter() {
         if name == "_meta" {
@@ -240,10 +241,16 @@ mod tests {
     fn what_is_no_message_says_why() {
         for (text, want) in [
             ("nonsense", "the server's message is not JSON-RPC: expected ident at line 1 column 2"),
-            (r#"{"id":1,"result":{},"error":{"code":1}}"#, "the server's message is not JSON-RPC: it has more than one of result, error and method"),
+            (
+                r#"{"id":1,"result":{},"error":{"code":1}}"#,
+                "the server's message is not JSON-RPC: it has more than one of result, error and method",
+            ),
             (r#"{"id":1}"#, "the server's message is not JSON-RPC: it has neither result nor error nor method"),
             (r#"{"id":1,"result":[]}"#, "the server's message is not JSON-RPC: its result is no object"),
-            (r#"{"id":1,"error":{"message":"x"}}"#, "the server's message is not JSON-RPC: its error has no whole number as code"),
+            (
+                r#"{"id":1,"error":{"message":"x"}}"#,
+                "the server's message is not JSON-RPC: its error has no whole number as code",
+            ),
         ] {
             assert_eq!(parse(text).unwrap_err().message(), want);
         }

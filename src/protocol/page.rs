@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn dropped_tools_leave_the_rest_untouched() {
         let list = Json::trusted(r#"{"tools":[{"name":"a","n":1.0},{"name":"b"}],"ttlMs":5}"#);
-        assert_eq!(retain(&list, "tools", &[true, false]).unwrap().text(), r#"{"tools":[{"name":"a","n":1.0}],"ttlMs":5}"#);
+        assert_eq!(
+            retain(&list, "tools", &[true, false]).unwrap().text(),
+            r#"{"tools":[{"name":"a","n":1.0}],"ttlMs":5}"#
+        );
     }
 
     #[test]

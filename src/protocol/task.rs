@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn timestamps_of_real_servers_are_read() {
-        for text in ["2026-11-30T10:00:00Z", "2026-11-30T10:00:00.123456+00:00", "2026-11-30T10:00:00.123456789+00:00"] {
+        for text in ["2026-11-30T10:00:00Z", "2026-11-30T10:00:00.123456+00:00", "2026-11-30T10:00:00.123456789+00:00"]
+        {
             let task = read(&format!(r#"{{"taskId":"t","status":"working","lastUpdatedAt":"{text}"}}"#)).unwrap();
             assert!(task.updated().is_some(), "{text}");
         }

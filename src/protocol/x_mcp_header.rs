@@ -61,9 +61,10 @@ impl ParamHeaders {
             };
         };
         if let Some(annotation) = members.get(ANNOTATION) {
-            let path = path.as_deref().filter(|path| !path.is_empty()).ok_or_else(|| {
-                format!("{ANNOTATION} stands where no chain of properties leads")
-            })?;
+            let path = path
+                .as_deref()
+                .filter(|path| !path.is_empty())
+                .ok_or_else(|| format!("{ANNOTATION} stands where no chain of properties leads"))?;
             self.0.push(Annotated { header: header_name(annotation)?, path: path.clone() });
             check_type(members)?;
         }
@@ -130,7 +131,8 @@ fn check_type(members: &Map<String, Value>) -> Result<(), String> {
         Some(name) => allowed(name),
         None => false,
     };
-    fine.then_some(()).ok_or_else(|| format!("{ANNOTATION} stands at a parameter whose type is not string, integer or boolean"))
+    fine.then_some(())
+        .ok_or_else(|| format!("{ANNOTATION} stands at a parameter whose type is not string, integer or boolean"))
 }
 
 fn primitive(value: &Value) -> Option<String> {
@@ -183,13 +185,34 @@ mod tests {
             (one(json!("a:b")), "x-mcp-header has a character that no header name may have"),
             (one(json!("é")), "x-mcp-header has a character that no header name may have"),
             (one(json!("a\r\nb")), "x-mcp-header has a character that no header name may have"),
-            (json!({"properties":{"a":{"type":"number","x-mcp-header":"A"}}}), "x-mcp-header stands at a parameter whose type is not string, integer or boolean"),
-            (json!({"properties":{"a":{"type":"null","x-mcp-header":"A"}}}), "x-mcp-header stands at a parameter whose type is not string, integer or boolean"),
-            (json!({"properties":{"a":{"x-mcp-header":"A"}}}), "x-mcp-header stands at a parameter whose type is not string, integer or boolean"),
-            (json!({"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}), "x-mcp-header a is used twice"),
-            (json!({"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}), "x-mcp-header stands where no chain of properties leads"),
-            (json!({"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}), "x-mcp-header stands where no chain of properties leads"),
-            (json!({"$defs":{"a":{"type":"string","x-mcp-header":"A"}}}), "x-mcp-header stands where no chain of properties leads"),
+            (
+                json!({"properties":{"a":{"type":"number","x-mcp-header":"A"}}}),
+                "x-mcp-header stands at a parameter whose type is not string, integer or boolean",
+            ),
+            (
+                json!({"properties":{"a":{"type":"null","x-mcp-header":"A"}}}),
+                "x-mcp-header stands at a parameter whose type is not string, integer or boolean",
+            ),
+            (
+                json!({"properties":{"a":{"x-mcp-header":"A"}}}),
+                "x-mcp-header stands at a parameter whose type is not string, integer or boolean",
+            ),
+            (
+                json!({"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}),
+                "x-mcp-header a is used twice",
+            ),
+            (
+                json!({"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}),
+                "x-mcp-header stands where no chain of properties leads",
+            ),
+            (
+                json!({"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}),
+                "x-mcp-header stands where no chain of properties leads",
+            ),
+            (
+                json!({"$defs":{"a":{"type":"string","x-mcp-header":"A"}}}),
+                "x-mcp-header stands where no chain of properties leads",
+            ),
             (json!({"type":"string","x-mcp-header":"A"}), "x-mcp-header stands where no chain of properties leads"),
         ] {
             assert_eq!(read(schema.clone()).unwrap_err(), want, "{schema}");

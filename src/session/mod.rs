@@ -17,5 +17,5 @@ mod tools;
 mod verdict;
 
 pub(crate) use modern::{Session, SessionSettings};
-pub(crate) use request::{Note, Notes, Request};
+pub(crate) use request::{Note, Request};
 pub(crate) use rounds::Retry;

@@ -11,8 +11,8 @@ use crate::protocol::json::{Json, Members};
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::RequestMeta;
+use crate::protocol::method;
 use crate::protocol::version::{Era, MODERN, common_modern};
-use crate::protocol::{method, task};
 use crate::session::reply::Reply;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
@@ -76,7 +76,8 @@ impl Session {
             }
         };
         let found = read_discovered(&result)?;
-        let version = common_modern(found.versions.iter().map(String::as_str)).ok_or_else(|| no_version(&found.versions))?;
+        let version =
+            common_modern(found.versions.iter().map(String::as_str)).ok_or_else(|| no_version(&found.versions))?;
         Ok(ServerFacts {
             era: Era::Modern,
             version: version.to_owned(),
@@ -172,7 +173,9 @@ impl Session {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
             (None, Err(fault)) => Err(judge(&request.method, fault, &self.limits)),
-            (None, Ok(())) => Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request"))),
+            (None, Ok(())) => {
+                Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))
+            }
         }
     }
 
@@ -193,7 +196,9 @@ impl Session {
 /// The token that the request carries, ours or the host's, as JSON text.
 fn progress_token(meta: &str) -> Option<String> {
     // The cheap look first: most requests have none.
-    meta.contains("\"progressToken\"").then(|| Members::parse(meta).ok()?.some("progressToken").map(str::to_owned)).flatten()
+    meta.contains("\"progressToken\"")
+        .then(|| Members::parse(meta).ok()?.some("progressToken").map(str::to_owned))
+        .flatten()
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).
@@ -213,9 +218,4 @@ fn check_versions(error: &Error) -> Result<()> {
 fn no_version(offered: &[String]) -> Error {
     let list = if offered.is_empty() { "none".to_owned() } else { crate::error::one_line(&offered.join(", ")) };
     Error::new(Kind::Version, format!("expected a server of revision {MODERN} but found versions: {list}"))
-}
-
-/// True where the server's capabilities offer tasks.
-pub(crate) fn offers_tasks(facts: &ServerFacts) -> bool {
-    facts.offers(task::EXTENSION)
 }

@@ -21,7 +21,13 @@ impl Session {
     /// # Errors
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
-    pub(crate) fn list_all(&self, of_method: &str, body: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+    pub(crate) fn list_all(
+        &self,
+        of_method: &str,
+        body: &str,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Json> {
         let Some(member) = method::list_member(of_method) else {
             return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
         };
@@ -37,7 +43,9 @@ impl Session {
             };
             let page = read_page(&result, member)?;
             items.extend(page.items);
-            let Some(cursor) = page.next_cursor else { return Ok(write_list(member, &items)) };
+            let Some(cursor) = page.next_cursor else {
+                return Ok(write_list(member, &items));
+            };
             body = with_cursor(&body, &cursor);
             if !seen.insert(cursor) {
                 return Err(Error::new(Kind::Malformed, format!("the pages of {of_method} loop: a cursor came twice")));

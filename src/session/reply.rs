@@ -78,7 +78,8 @@ impl FrameSink for Reply<'_> {
             }
             // A modern server must not ask this way (design section 2.8): nothing to answer it with.
             Ok(Message::Request { method, .. }) => {
-                let line = format!("the server sent a request of its own, {}, which this era forbids", one_line(&method));
+                let line =
+                    format!("the server sent a request of its own, {}, which this era forbids", one_line(&method));
                 self.notes.note(Note::Oddity(line));
                 Flow::More
             }
@@ -107,8 +108,11 @@ mod tests {
 
     #[test]
     fn br_13_only_matching_progress_reaches_the_host() {
-        let progress = |token: &str| format!(r#"{{"method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#);
-        let (notes, outcome, flow) = run(&[&progress("7"), &progress("\"7\""), &progress("\"made up\""), &progress("null")]);
+        let progress = |token: &str| {
+            format!(r#"{{"method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#)
+        };
+        let (notes, outcome, flow) =
+            run(&[&progress("7"), &progress("\"7\""), &progress("\"made up\""), &progress("null")]);
         let kinds: Vec<_> = notes.iter().map(|n| n.split('(').next().unwrap_or("").to_owned()).collect();
         assert_eq!(kinds, ["Progress", "Progress", "Oddity", "Oddity"]);
         assert!(outcome.is_none());
@@ -120,7 +124,10 @@ mod tests {
         for (frame, want) in [
             (r#"{"id":8,"result":{}}"#, Err("the server's answer carries the id of another request")),
             (r#"{"result":{}}"#, Err("the server's answer carries the id of another request")),
-            (r#"{"id":null,"error":{"code":-32600,"message":"bad"}}"#, Err("the server answered with error -32600: bad")),
+            (
+                r#"{"id":null,"error":{"code":-32600,"message":"bad"}}"#,
+                Err("the server answered with error -32600: bad"),
+            ),
             (r#"{"id":"7","result":{}}"#, Ok("{}")),
         ] {
             let (_, outcome, flow) = run(&[frame]);

@@ -28,8 +28,12 @@ pub(super) fn judge(of_method: &str, fault: Fault, limits: &Limits) -> Verdict {
             let error = Error::new(Kind::Timeout, format!("no answer in time (option timeouts.{})", budget.option()));
             final_error(error.with_retry_safe(sent == Sent::No || method::is_idempotent(of_method)))
         }
-        Fault::Connect(detail) => final_error(Error::new(Kind::Connect, format!("cannot connect: {}", one_line(&detail)))),
-        Fault::Tls(detail) => final_error(Error::new(Kind::Tls, format!("the TLS handshake failed: {}", one_line(&detail)))),
+        Fault::Connect(detail) => {
+            final_error(Error::new(Kind::Connect, format!("cannot connect: {}", one_line(&detail))))
+        }
+        Fault::Tls(detail) => {
+            final_error(Error::new(Kind::Tls, format!("the TLS handshake failed: {}", one_line(&detail))))
+        }
         Fault::Io { sent, detail } => lost(of_method, sent, &detail),
         Fault::Status(refusal) => final_error(refused(&refusal, limits)),
         Fault::NotAnAnswer { detail } => final_error(Error::new(Kind::Malformed, one_line(&detail))),
@@ -110,7 +114,11 @@ mod tests {
 
     #[test]
     fn br_14_a_json_rpc_error_in_a_refusal_is_that_error() {
-        let verdict = judge("x", status(404, r#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#), &Limits::default());
+        let verdict = judge(
+            "x",
+            status(404, r#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#),
+            &Limits::default(),
+        );
         assert_eq!(verdict.error.kind(), Kind::Rpc);
         assert_eq!(verdict.error.rpc().map(|f| f.code), Some(-32601));
         assert_eq!(verdict.error.http_status(), Some(404));

@@ -78,7 +78,9 @@ impl Cancelling {
 
     /// An attempt ended.
     pub(crate) fn on_done(&mut self, outcome: Result<(), Error>, now: Instant, jitter: Jitter) -> CancelStep {
-        let Self::Sending { tries } = *self else { return CancelStep::Wait };
+        let Self::Sending { tries } = *self else {
+            return CancelStep::Wait;
+        };
         match outcome {
             Ok(()) => {
                 *self = Self::Acknowledged;

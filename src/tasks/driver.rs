@@ -88,7 +88,9 @@ impl Engine {
         loop {
             let entry = {
                 let mut desk = self.desk.lock();
-                let Some(slot) = desk.schedule.pop_due(now) else { return desk.schedule.next() };
+                let Some(slot) = desk.schedule.pop_due(now) else {
+                    return desk.schedule.next();
+                };
                 desk.entries.get(&slot).cloned()
             };
             if let Some(entry) = entry {
@@ -100,7 +102,9 @@ impl Engine {
 
     /// Makes one round trip that waits, on this thread. False where none may run.
     pub(crate) fn work(&self) -> bool {
-        let Some(mut flight) = self.pool.take() else { return false };
+        let Some(mut flight) = self.pool.take() else {
+            return false;
+        };
         flight.run();
         self.pool.finish(&flight);
         true
@@ -178,7 +182,9 @@ impl Engine {
     }
 
     fn start(self: &Arc<Self>) -> Result<()> {
-        let Some(spawn) = &self.spawn else { return self.open() };
+        let Some(spawn) = &self.spawn else {
+            return self.open();
+        };
         {
             let mut desk = self.desk.lock();
             if desk.stopping {
@@ -290,8 +296,7 @@ impl Group {
             let machine = Machine::ended(stored_end(reason, &record), record.last);
             return Ok(Held::loose(TaskEntry::over(who, links, &self.engine, machine)));
         }
-        let past =
-            Past { last: record.last, answers: record.answers, cancel_pending: record.cancel_pending, age };
+        let past = Past { last: record.last, answers: record.answers, cancel_pending: record.cancel_pending, age };
         self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(past)))
     }
 
@@ -313,7 +318,9 @@ impl Group {
 
     /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.
     pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
-        let Some(entry) = self.find(server, &task.id) else { return false };
+        let Some(entry) = self.find(server, &task.id) else {
+            return false;
+        };
         entry.post(TaskEvent::Pushed(Arc::new(task)));
         true
     }
@@ -359,7 +366,9 @@ fn stored_end(reason: EndReason, record: &Record) -> End {
         (EndReason::Failed, None) => End::of(reason, Kind::TaskFailed, "the task failed"),
         (EndReason::Cancelled, None) => End::of(reason, Kind::TaskCancelled, "the task was cancelled"),
         (EndReason::Expired, _) => End::of(reason, Kind::TaskExpired, "the task outlived its time to live"),
-        (EndReason::Unknown, _) => End::of(reason, Kind::TaskUnknown, "the server does not know the task, or no longer"),
+        (EndReason::Unknown, _) => {
+            End::of(reason, Kind::TaskUnknown, "the server does not know the task, or no longer")
+        }
         (EndReason::Closed, _) => End::closed(),
     }
 }

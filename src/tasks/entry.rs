@@ -189,7 +189,9 @@ impl TaskEntry {
                 (TaskEvent::Polled(Arc::new(task), trip), hollow)
             }
             // The host gave up, the server did nothing wrong.
-            Err(error) if error.kind() == Kind::Cancelled || cancel.cancelled().is_some() => return Err(error),
+            Err(error) if error.kind() == Kind::Cancelled || cancel.cancelled().is_some() => {
+                return Err(error);
+            }
             Err(error) => (TaskEvent::PollFailed(error.clone(), trip), Some(error)),
         };
         let (_, snapshot) = self.transition(event, |_| ());

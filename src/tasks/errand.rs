@@ -61,9 +61,7 @@ impl Errand {
         let Self { entry, chore } = self;
         let error = error.clone();
         entry.post(match chore {
-            Chore::Poll => {
-                TaskEvent::PollFailed(error, Trip { by: Asker::Schedule, started: entry.clock().now() })
-            }
+            Chore::Poll => TaskEvent::PollFailed(error, Trip { by: Asker::Schedule, started: entry.clock().now() }),
             Chore::Update(answers) => TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, Err(error)),
             Chore::Cancel => TaskEvent::CancelDone(Err(error)),
         });

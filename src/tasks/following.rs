@@ -61,7 +61,13 @@ struct Fault {
 
 impl Following {
     /// A task that a call was just answered with. The first poll waits the seed's interval.
-    pub(crate) fn seeded(options: FollowOptions, seed: Arc<Task>, at: Moment, jitter: Jitter, out: &mut Actions) -> Self {
+    pub(crate) fn seeded(
+        options: FollowOptions,
+        seed: Arc<Task>,
+        at: Moment,
+        jitter: Jitter,
+        out: &mut Actions,
+    ) -> Self {
         let mut this = Self::new(options, at, Duration::ZERO);
         this.grace = Some(Grace { since: at.now, unknown: 0 });
         this.pace.tell(seed.poll_interval);

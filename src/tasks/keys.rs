@@ -98,7 +98,9 @@ impl KeyBook {
     pub(crate) fn sync(&mut self, task: &Task) -> News {
         let mut news = News::default();
         for (key, state) in &mut self.0 {
-            if task.inputs.iter().any(|have| have.key == *key) || task.unknown_inputs.iter().any(|(have, _)| have == key) {
+            if task.inputs.iter().any(|have| have.key == *key)
+                || task.unknown_inputs.iter().any(|(have, _)| have == key)
+            {
                 continue;
             }
             match state {
@@ -120,7 +122,9 @@ impl KeyBook {
                 // A question that was taken back and stands again: the host has put it away, so it is asked anew;
                 // to keep silent would leave the task waiting for ever.
                 Some(Key::Withdrawn { repeated }) => *repeated,
-                Some(Key::Open { .. } | Key::Sending(_) | Key::Unsent(_) | Key::Answered) => continue,
+                Some(Key::Open { .. } | Key::Sending(_) | Key::Unsent(_) | Key::Answered) => {
+                    continue;
+                }
             };
             self.0.insert(request.key.clone(), Key::Open { asked: true, repeated });
             news.ask.push(request.clone());
@@ -198,7 +202,10 @@ impl KeyBook {
     /// The task ended: the keys of the questions that the host still has before it.
     pub(crate) fn withdraw_all(&mut self) -> Vec<String> {
         let keys = std::mem::take(&mut self.0);
-        keys.into_iter().filter(|(_, state)| matches!(state, Key::Open { asked: true, .. })).map(|(key, _)| key).collect()
+        keys.into_iter()
+            .filter(|(_, state)| matches!(state, Key::Open { asked: true, .. }))
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// The questions of `task` that wait for the host, in the server's order.
@@ -242,7 +249,8 @@ pub(crate) fn is_refusal(error: &Error, tries: u32) -> bool {
         error.kind(),
         Kind::Rpc | Kind::TaskUnknown | Kind::Argument | Kind::Unsupported | Kind::Schema | Kind::TooLarge
     );
-    let busy = error.retry_after().is_some() || error.http_status().is_some_and(|status| status == 429 || status == 503);
+    let busy =
+        error.retry_after().is_some() || error.http_status().is_some_and(|status| status == 429 || status == 503);
     let internal = error.rpc().is_some_and(|fault| fault.code == INTERNAL);
     refused && !busy && (!internal || tries >= 3)
 }

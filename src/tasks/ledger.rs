@@ -130,7 +130,9 @@ impl Ledger for MemoryLedger {
             }
             dropped.extend(old);
             while book.ended.len() > self.keep_ended {
-                let Some(oldest) = book.ended.pop_front() else { break };
+                let Some(oldest) = book.ended.pop_front() else {
+                    break;
+                };
                 // A task that is followed anew after its end has a record that is not ended: it stays.
                 if book.records.get(&oldest).is_some_and(|record| record.end.is_some()) {
                     dropped.extend(book.records.remove(&oldest));
@@ -149,7 +151,8 @@ impl Ledger for MemoryLedger {
     fn outstanding(&self, server: &str) -> Result<Vec<Record>> {
         let mut found: Vec<Record> = {
             let book = self.book.lock();
-            let wanted = |record: &&Record| *record.key.server == *server && !(record.end.is_some() && record.acknowledged);
+            let wanted =
+                |record: &&Record| *record.key.server == *server && !(record.end.is_some() && record.acknowledged);
             book.records.values().filter(wanted).cloned().collect()
         };
         found.sort_by(|a, b| (a.received, &a.key).cmp(&(b.received, &b.key)));
@@ -158,7 +161,9 @@ impl Ledger for MemoryLedger {
 
     fn acknowledge(&self, key: &TaskKey) -> Result<bool> {
         let mut book = self.book.lock();
-        let Some(record) = book.records.get_mut(key).filter(|record| record.end.is_some()) else { return Ok(false) };
+        let Some(record) = book.records.get_mut(key).filter(|record| record.end.is_some()) else {
+            return Ok(false);
+        };
         record.acknowledged = true;
         record.drop_result();
         Ok(true)

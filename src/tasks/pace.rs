@@ -91,7 +91,13 @@ impl Pace {
     }
 
     /// When to poll next after the `streak`th failure in a row.
-    pub(crate) fn retry(&self, now: Instant, streak: u32, retry_after: Option<Duration>, jitter: Jitter) -> Option<Instant> {
+    pub(crate) fn retry(
+        &self,
+        now: Instant,
+        streak: u32,
+        retry_after: Option<Duration>,
+        jitter: Jitter,
+    ) -> Option<Instant> {
         let wait = retry_after.unwrap_or_else(|| backoff(streak));
         later(now, self.interval().max(wait), jitter)
     }

@@ -150,10 +150,13 @@ impl Pool {
             // The flight stays reachable from here: where the system refuses a thread, its task must hear of it.
             let parcel = Arc::new(Mutex::new(Some(flight)));
             let (pool, theirs) = (self.clone(), parcel.clone());
-            let started = spawn.spawn("mcp-poll", Box::new(move || {
-                let first = theirs.lock().take();
-                pool.work(first);
-            }));
+            let started = spawn.spawn(
+                "mcp-poll",
+                Box::new(move || {
+                    let first = theirs.lock().take();
+                    pool.work(first);
+                }),
+            );
             if let Err(error) = started {
                 let flight = parcel.lock().take();
                 self.refused(flight, &error);

@@ -73,7 +73,9 @@ impl<J> FairQueue<J> {
 
     /// A job that was taken has ended.
     pub(crate) fn done(&mut self, lane: &Lane) {
-        let Some(origin) = self.origins.get_mut(&lane.origin) else { return };
+        let Some(origin) = self.origins.get_mut(&lane.origin) else {
+            return;
+        };
         origin.running -= 1;
         self.total -= 1;
         if origin.running == 0 && origin.turns.is_empty() {

@@ -139,7 +139,9 @@ impl End {
         Some(match task.status {
             TaskStatus::Working | TaskStatus::InputRequired => return None,
             TaskStatus::Completed => Self { reason: EndReason::Completed, error: None, forget: false },
-            TaskStatus::Cancelled => Self::of(EndReason::Cancelled, Kind::TaskCancelled, said("the task was cancelled")),
+            TaskStatus::Cancelled => {
+                Self::of(EndReason::Cancelled, Kind::TaskCancelled, said("the task was cancelled"))
+            }
             TaskStatus::Failed => {
                 let error = match &task.fault {
                     Some(fault) => Error::from_rpc(fault.clone()).with_kind(Kind::TaskFailed),
@@ -201,7 +203,9 @@ impl Machine {
     pub(crate) fn on(&mut self, event: TaskEvent, at: Moment, jitter: Jitter, out: &mut Actions) {
         let end = match &mut self.phase {
             Phase::New(options) => {
-                let Some(following) = begin(options, event, at, jitter, out) else { return };
+                let Some(following) = begin(options, event, at, jitter, out) else {
+                    return;
+                };
                 self.phase = Phase::Following(Box::new(following));
                 return;
             }
@@ -214,7 +218,9 @@ impl Machine {
     }
 
     fn finish(&mut self, end: End, at: Moment, out: &mut Actions) {
-        let Phase::Following(following) = &mut self.phase else { return };
+        let Phase::Following(following) = &mut self.phase else {
+            return;
+        };
         let reason = end.reason;
         if end.forget {
             out.push(TaskAction::Forget);

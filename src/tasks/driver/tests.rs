@@ -299,7 +299,11 @@ fn a_poke_spreads_the_polls_of_a_degraded_client() {
     let mut world = World::new(17);
     let server = world.server("http://a", Duration::ZERO);
     for n in 0..50 {
-        world.follow(&server, &format!("t{n}"), Plan { work: 1_000 * SECOND, fail_until: 200 * SECOND, ..Plan::default() });
+        world.follow(
+            &server,
+            &format!("t{n}"),
+            Plan { work: 1_000 * SECOND, fail_until: 200 * SECOND, ..Plan::default() },
+        );
     }
     world.run(200 * SECOND);
     let before: usize = (0..50).map(|n| server.polls(&format!("t{n}"))).sum();

@@ -121,7 +121,9 @@ fn told(actions: &Actions, start: Instant) -> String {
             Announcement::Unstored(_) => "Unstored".into(),
             Announcement::AnswerRefused(keys, _) => format!("AnswerRefused:{}", keys.join("+")),
             Announcement::CancelRefused(_) => "CancelRefused".into(),
-            Announcement::Ask(_) | Announcement::Withdrawn(_) => unreachable!("the driver makes these"),
+            Announcement::Ask(_) | Announcement::Withdrawn(_) => {
+                unreachable!("the driver makes these")
+            }
             Announcement::Ended(reason) => format!("Ended:{reason:?}"),
         },
     };
@@ -147,23 +149,30 @@ fn tell(name: &str, story: Story) -> Machine {
 
 #[test]
 fn a_short_life_from_seed_to_result() {
-    let machine = tell("plain", vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":2000"#), "record Created wake:2000"),
-        (1_999, Due, ""),
-        (2_000, Due, "poll"),
-        (2_010, Due, ""),
-        (2_100, Poll(r#""status":"working","statusMessage":"half""#), "record Status wake:4100"),
-        (4_100, Due, "poll"),
-        (4_200, Poll(r#""status":"working","statusMessage":"half","lastUpdatedAt":"2026-11-30T10:00:04Z""#), "wake:6200"),
-        (6_200, Due, "poll"),
-        (6_300, Poll(DONE), "record Ended:Completed finish:Completed"),
-        (6_400, Due, ""),
-        (6_500, Poll(WORKING), ""),
-        (6_600, Cancel, ""),
-        (6_700, Close, ""),
-        (6_800, LetGo, ""),
-        (6_900, Answer(&["a"]), ""),
-    ]);
+    let machine = tell(
+        "plain",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":2000"#), "record Created wake:2000"),
+            (1_999, Due, ""),
+            (2_000, Due, "poll"),
+            (2_010, Due, ""),
+            (2_100, Poll(r#""status":"working","statusMessage":"half""#), "record Status wake:4100"),
+            (4_100, Due, "poll"),
+            (
+                4_200,
+                Poll(r#""status":"working","statusMessage":"half","lastUpdatedAt":"2026-11-30T10:00:04Z""#),
+                "wake:6200",
+            ),
+            (6_200, Due, "poll"),
+            (6_300, Poll(DONE), "record Ended:Completed finish:Completed"),
+            (6_400, Due, ""),
+            (6_500, Poll(WORKING), ""),
+            (6_600, Cancel, ""),
+            (6_700, Close, ""),
+            (6_800, LetGo, ""),
+            (6_900, Answer(&["a"]), ""),
+        ],
+    );
     assert_eq!(machine.status(), TaskStatus::Completed);
     assert!(machine.end().is_some_and(|end| end.error.is_none()));
 }
@@ -181,15 +190,18 @@ fn br35_corner1_the_interval_is_followed_as_it_changes() {
     ] {
         tell(name, vec![(0, Seed(seed), want)]);
     }
-    tell("1000, 3000, 1000", vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":1000"#), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_500, Poll(r#""status":"working","pollIntervalMs":3000"#), "wake:4500"),
-        (4_500, Due, "poll"),
-        (4_600, Poll(WORKING), "wake:7600"),
-        (7_600, Due, "poll"),
-        (7_700, Poll(r#""status":"working","pollIntervalMs":1000"#), "wake:8700"),
-    ]);
+    tell(
+        "1000, 3000, 1000",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":1000"#), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_500, Poll(r#""status":"working","pollIntervalMs":3000"#), "wake:4500"),
+            (4_500, Due, "poll"),
+            (4_600, Poll(WORKING), "wake:7600"),
+            (7_600, Due, "poll"),
+            (7_700, Poll(r#""status":"working","pollIntervalMs":1000"#), "wake:8700"),
+        ],
+    );
     let slow = FollowOptions { min_poll: Duration::from_secs(5), ..options() };
     tell_with("the host's minimum", slow, vec![(0, Seed(WORKING), "record Created wake:5000")]);
 }
@@ -209,94 +221,112 @@ fn corner1_a_ttl_that_makes_no_sense_limits_nothing() {
 
 #[test]
 fn corner2_a_terminal_seed() {
-    tell("whole: ends without a poll, after the call's own answer", vec![
-        (0, Seed(DONE), "record Created wake:0"),
-        (0, Due, "record Ended:Completed finish:Completed"),
-    ]);
-    tell("cancelled has nothing to fetch", vec![
-        (0, Seed(r#""status":"cancelled""#), "record Created wake:0"),
-        (0, Due, "record Ended:Cancelled finish:Cancelled"),
-    ]);
+    tell(
+        "whole: ends without a poll, after the call's own answer",
+        vec![(0, Seed(DONE), "record Created wake:0"), (0, Due, "record Ended:Completed finish:Completed")],
+    );
+    tell(
+        "cancelled has nothing to fetch",
+        vec![
+            (0, Seed(r#""status":"cancelled""#), "record Created wake:0"),
+            (0, Due, "record Ended:Cancelled finish:Cancelled"),
+        ],
+    );
     let seed = r#""status":"completed","pollIntervalMs":500"#;
-    let machine = tell("without payload: one poll, after the seed's interval", vec![
-        (0, Seed(seed), "record Created wake:500"),
-        (499, Due, ""),
-        (500, Due, "poll"),
-    ]);
+    let machine = tell(
+        "without payload: one poll, after the seed's interval",
+        vec![(0, Seed(seed), "record Created wake:500"), (499, Due, ""), (500, Due, "poll")],
+    );
     assert_eq!(machine.status(), TaskStatus::Working, "no end without its payload");
-    tell("and the poll brings it", vec![
-        (0, Seed(seed), "record Created wake:500"),
-        (500, Due, "poll"),
-        (510, Poll(DONE), "record Ended:Completed finish:Completed"),
-    ]);
-    tell("failed without error: one poll for it, then it counts as it is", vec![
-        (0, Seed(r#""status":"failed""#), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_010, Poll(r#""status":"failed""#), "record Ended:Failed finish:Failed"),
-    ]);
-    tell("a seed's questions come after the call's own answer", vec![
-        (0, Seed(ASKS_A), "record Created wake:0"),
-        (0, Due, "ask:a wake:1000"),
-        (1_000, Due, "poll"),
-    ]);
+    tell(
+        "and the poll brings it",
+        vec![
+            (0, Seed(seed), "record Created wake:500"),
+            (500, Due, "poll"),
+            (510, Poll(DONE), "record Ended:Completed finish:Completed"),
+        ],
+    );
+    tell(
+        "failed without error: one poll for it, then it counts as it is",
+        vec![
+            (0, Seed(r#""status":"failed""#), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_010, Poll(r#""status":"failed""#), "record Ended:Failed finish:Failed"),
+        ],
+    );
+    tell(
+        "a seed's questions come after the call's own answer",
+        vec![(0, Seed(ASKS_A), "record Created wake:0"), (0, Due, "ask:a wake:1000"), (1_000, Due, "poll")],
+    );
 }
 
 #[test]
 fn corner3_a_lagging_acknowledgement_neither_asks_nor_answers_twice() {
-    let machine = tell("lag", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(ASKS_A), "record Status ask:a wake:2000"),
-        (1_500, Answer(&["a"]), "record update:a"),
-        (1_501, Answer(&["a"]), ""),
-        (1_600, Sent(&["a"], Ok(())), "record"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(ASKS_A), "wake:3000"),
-        (3_000, Due, "poll"),
-        (3_000, Poll(ASKS_A), "wake:4000"),
-        (3_500, Answer(&["a"]), ""),
-        (4_000, Due, "poll"),
-        (4_000, Poll(WORKING), "record Status wake:5000"),
-    ]);
+    let machine = tell(
+        "lag",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(ASKS_A), "record Status ask:a wake:2000"),
+            (1_500, Answer(&["a"]), "record update:a"),
+            (1_501, Answer(&["a"]), ""),
+            (1_600, Sent(&["a"], Ok(())), "record"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(ASKS_A), "wake:3000"),
+            (3_000, Due, "poll"),
+            (3_000, Poll(ASKS_A), "wake:4000"),
+            (3_500, Answer(&["a"]), ""),
+            (4_000, Due, "poll"),
+            (4_000, Poll(WORKING), "record Status wake:5000"),
+        ],
+    );
     assert_eq!(machine.weigh(&answers(&["a"])), Verdict::AlreadyAnswered);
     assert_eq!(machine.weigh(&answers(&["zz"])), Verdict::UnknownKey("zz".into()));
 }
 
 #[test]
 fn corner4_keys_grow_while_a_human_thinks_and_answers_may_be_partial() {
-    let machine = tell("grow", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(ASKS_A), "record Status ask:a wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(ASKS_AB), "record Status ask:b wake:3000"),
-        (2_500, Answer(&["a"]), "record update:a"),
-        (2_600, Sent(&["a"], Ok(())), "record"),
-        (3_000, Due, "poll"),
-        (3_000, Poll(ASKS_B), "record Status wake:4000"),
-    ]);
+    let machine = tell(
+        "grow",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(ASKS_A), "record Status ask:a wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(ASKS_AB), "record Status ask:b wake:3000"),
+            (2_500, Answer(&["a"]), "record update:a"),
+            (2_600, Sent(&["a"], Ok(())), "record"),
+            (3_000, Due, "poll"),
+            (3_000, Poll(ASKS_B), "record Status wake:4000"),
+        ],
+    );
     let open: Vec<String> = machine.open_inputs().into_iter().map(|input| input.request.key).collect();
     assert_eq!(open, ["b"]);
     assert_eq!(machine.weigh(&answers(&["a", "b"])), Verdict::Accepted);
-    tell("two at once, one of them answered before", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(ASKS_AB), "record Status ask:a ask:b wake:2000"),
-        (1_100, Answer(&["a"]), "record update:a"),
-        (1_200, Answer(&["a", "b"]), "record update:b"),
-        (1_300, Answer(&["b", "nonsense"]), ""),
-    ]);
+    tell(
+        "two at once, one of them answered before",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(ASKS_AB), "record Status ask:a ask:b wake:2000"),
+            (1_100, Answer(&["a"]), "record update:a"),
+            (1_200, Answer(&["a", "b"]), "record update:b"),
+            (1_300, Answer(&["b", "nonsense"]), ""),
+        ],
+    );
 }
 
 #[test]
 fn corner5_an_open_question_is_withdrawn() {
-    let asked = || vec![
-        (0, Seed(r#""status":"working","ttlMs":60000"#), "record Created wake:1000"),
-        (1_000, Due, "poll wake:60000"),
-        (1_000, Poll(ASKS_AB), "record Status ask:a ask:b wake:2000"),
-        (1_100, Answer(&["b"]), "record update:b"),
-        (2_000, Due, "poll wake:60000"),
-    ];
+    let asked = || {
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":60000"#), "record Created wake:1000"),
+            (1_000, Due, "poll wake:60000"),
+            (1_000, Poll(ASKS_AB), "record Status ask:a ask:b wake:2000"),
+            (1_100, Answer(&["b"]), "record update:b"),
+            (2_000, Due, "poll wake:60000"),
+        ]
+    };
     for (name, what, want) in [
         ("cancelled", Poll(r#""status":"cancelled""#), "record withdraw:a Ended:Cancelled finish:Cancelled"),
         ("failed", Poll(r#""status":"failed""#), "record withdraw:a Ended:Failed finish:Failed"),
@@ -347,35 +377,48 @@ fn corner6_a_failed_poll_ends_nothing() {
             Kind::AuthRequired => "Degraded:AuthRequired wake:2000",
             other => panic!("{other:?}"),
         };
-        tell(name, vec![
-            (0, Seed(WORKING), "record Created wake:1000"),
-            (1_000, Due, "poll"),
-            (1_000, Fail(error.clone()), kind),
-            (2_000, Due, "poll"),
-            (2_000, Fail(error.clone()), "wake:4000"),
-            (4_000, Due, "poll"),
-            (4_000, Fail(error), "wake:8000"),
-            (8_000, Due, "poll"),
-            (8_000, Poll(WORKING), "Recovered wake:9000"),
-        ]);
+        tell(
+            name,
+            vec![
+                (0, Seed(WORKING), "record Created wake:1000"),
+                (1_000, Due, "poll"),
+                (1_000, Fail(error.clone()), kind),
+                (2_000, Due, "poll"),
+                (2_000, Fail(error.clone()), "wake:4000"),
+                (4_000, Due, "poll"),
+                (4_000, Fail(error), "wake:8000"),
+                (8_000, Due, "poll"),
+                (8_000, Poll(WORKING), "Recovered wake:9000"),
+            ],
+        );
     }
 }
 
 #[test]
 fn corner6_retry_after_is_kept_in_full_and_our_own_backoff_is_capped() {
-    tell("429 with Retry-After", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Fail(busy(300)), "Degraded:Http wake:301000"),
-        (300_999, Due, ""),
-        (301_000, Due, "poll"),
-        (301_000, Poll(DONE), "Recovered record Ended:Completed finish:Completed"),
-    ]);
+    tell(
+        "429 with Retry-After",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Fail(busy(300)), "Degraded:Http wake:301000"),
+            (300_999, Due, ""),
+            (301_000, Due, "poll"),
+            (301_000, Poll(DONE), "Recovered record Ended:Completed finish:Completed"),
+        ],
+    );
     let mut story: Story = vec![(0, Seed(WORKING), "record Created wake:1000")];
     let wakes = [2, 4, 8, 16, 32, 64, 124, 184, 244];
     let lines = [
-        "Degraded:Io wake:2000", "wake:4000", "wake:8000", "wake:16000", "wake:32000", "wake:64000", "wake:124000",
-        "wake:184000", "wake:244000",
+        "Degraded:Io wake:2000",
+        "wake:4000",
+        "wake:8000",
+        "wake:16000",
+        "wake:32000",
+        "wake:64000",
+        "wake:124000",
+        "wake:184000",
+        "wake:244000",
     ];
     let mut due = 1_000;
     for (seconds, line) in wakes.iter().zip(lines) {
@@ -388,35 +431,47 @@ fn corner6_retry_after_is_kept_in_full_and_our_own_backoff_is_capped() {
 
 #[test]
 fn corner7_br36_an_unknown_task() {
-    tell("three polls right after creation", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Fail(unknown()), "wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Fail(unknown()), "wake:3000"),
-        (3_000, Due, "poll"),
-        (3_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
-    ]);
-    tell("ten seconds right after creation", vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":10000"#), "record Created wake:10000"),
-        (10_000, Due, "poll"),
-        (10_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
-    ]);
-    tell("the grace is used, and the task appears", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Fail(unknown()), "wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(WORKING), "wake:3000"),
-        (3_000, Due, "poll"),
-        (3_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
-    ]);
-    let machine = tell("after a restart it is final at once", vec![
-        (0, Adopt(Past::default()), "record Resumed wake:0"),
-        (0, Due, "poll"),
-        (0, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
-        (1, Fail(unknown()), ""),
-    ]);
+    tell(
+        "three polls right after creation",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Fail(unknown()), "wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Fail(unknown()), "wake:3000"),
+            (3_000, Due, "poll"),
+            (3_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
+        ],
+    );
+    tell(
+        "ten seconds right after creation",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":10000"#), "record Created wake:10000"),
+            (10_000, Due, "poll"),
+            (10_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
+        ],
+    );
+    tell(
+        "the grace is used, and the task appears",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Fail(unknown()), "wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(WORKING), "wake:3000"),
+            (3_000, Due, "poll"),
+            (3_000, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
+        ],
+    );
+    let machine = tell(
+        "after a restart it is final at once",
+        vec![
+            (0, Adopt(Past::default()), "record Resumed wake:0"),
+            (0, Due, "poll"),
+            (0, Fail(unknown()), "record Ended:Unknown finish:Unknown"),
+            (1, Fail(unknown()), ""),
+        ],
+    );
     assert_eq!(machine.status(), TaskStatus::Failed);
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!(error.kind(), Kind::TaskUnknown);
@@ -427,11 +482,14 @@ fn corner7_br36_an_unknown_task() {
         age: Duration::from_secs(3_600),
         ..Past::default()
     };
-    let machine = tell("after a long pause it has expired", vec![
-        (0, Adopt(past), "record Resumed wake:0"),
-        (0, Due, "Overdue poll"),
-        (0, Fail(unknown()), "record Ended:Expired finish:Expired"),
-    ]);
+    let machine = tell(
+        "after a long pause it has expired",
+        vec![
+            (0, Adopt(past), "record Resumed wake:0"),
+            (0, Due, "Overdue poll"),
+            (0, Fail(unknown()), "record Ended:Expired finish:Expired"),
+        ],
+    );
     assert_eq!(machine.status(), TaskStatus::Failed);
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!(error.kind(), Kind::TaskExpired);
@@ -440,43 +498,56 @@ fn corner7_br36_an_unknown_task() {
 
 #[test]
 fn br36_the_ttl_is_a_back_stop() {
-    tell("(b) overdue is told once and the task followed on, to its result", vec![
-        (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
-        (1_000, Due, "poll wake:1500"),
-        (1_000, Poll(r#""status":"working","ttlMs":1500"#), ""),
-        (1_500, Due, "Overdue wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(WORKING), "wake:3000"),
-        (3_000, Due, "poll"),
-        (3_000, Poll(DONE), "record Ended:Completed finish:Completed"),
-    ]);
+    tell(
+        "(b) overdue is told once and the task followed on, to its result",
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
+            (1_000, Due, "poll wake:1500"),
+            (1_000, Poll(r#""status":"working","ttlMs":1500"#), ""),
+            (1_500, Due, "Overdue wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(WORKING), "wake:3000"),
+            (3_000, Due, "poll"),
+            (3_000, Poll(DONE), "record Ended:Completed finish:Completed"),
+        ],
+    );
     let stop = FollowOptions { stop_at_ttl: true, ..options() };
-    let machine = tell_with("(b) with stop it ends there", stop, vec![
-        (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
-        (1_000, Due, "poll wake:1500"),
-        (1_000, Poll(WORKING), ""),
-        (1_500, Due, "record Ended:Expired finish:Expired"),
-        (1_600, Poll(DONE), ""),
-    ]);
+    let machine = tell_with(
+        "(b) with stop it ends there",
+        stop,
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
+            (1_000, Due, "poll wake:1500"),
+            (1_000, Poll(WORKING), ""),
+            (1_500, Due, "record Ended:Expired finish:Expired"),
+            (1_600, Poll(DONE), ""),
+        ],
+    );
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!((error.kind(), error.message()), (Kind::TaskExpired, "the task outlived its time to live"));
-    tell("(d) a changed ttl moves the end", vec![
-        (0, Seed(r#""status":"working","ttlMs":1000,"pollIntervalMs":900"#), "record Created wake:900"),
-        (900, Due, "poll wake:1000"),
-        (900, Poll(r#""status":"working","ttlMs":10000,"pollIntervalMs":900"#), "record wake:1800"),
-        (1_800, Due, "poll wake:10000"),
-        (3_000, Poll(DONE), "record Ended:Completed finish:Completed"),
-    ]);
-    tell("five minutes out of reach after it was overdue", vec![
-        (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
-        (1_000, Due, "poll wake:1500"),
-        (1_000, Fail(reset()), "Degraded:Io"),
-        (1_500, Due, "Overdue wake:2000"),
-        (2_000, Due, "poll"),
-        (300_999, Fail(reset()), "wake:302999"),
-        (302_999, Due, "poll"),
-        (303_000, Fail(reset()), "record Ended:Expired finish:Expired"),
-    ]);
+    tell(
+        "(d) a changed ttl moves the end",
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1000,"pollIntervalMs":900"#), "record Created wake:900"),
+            (900, Due, "poll wake:1000"),
+            (900, Poll(r#""status":"working","ttlMs":10000,"pollIntervalMs":900"#), "record wake:1800"),
+            (1_800, Due, "poll wake:10000"),
+            (3_000, Poll(DONE), "record Ended:Completed finish:Completed"),
+        ],
+    );
+    tell(
+        "five minutes out of reach after it was overdue",
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
+            (1_000, Due, "poll wake:1500"),
+            (1_000, Fail(reset()), "Degraded:Io"),
+            (1_500, Due, "Overdue wake:2000"),
+            (2_000, Due, "poll"),
+            (300_999, Fail(reset()), "wake:302999"),
+            (302_999, Due, "poll"),
+            (303_000, Fail(reset()), "record Ended:Expired finish:Expired"),
+        ],
+    );
 }
 
 #[test]
@@ -502,84 +573,116 @@ fn corner17_sleep_past_the_ttl_is_no_unreachability() {
 #[test]
 fn corner9_br39_ends_with_and_without_their_payload() {
     let fault = r#""status":"failed","statusMessage":"why","error":{"code":-32050,"message":"no disk","data":{"a":1}}"#;
-    let machine = tell("(a) code, message and data", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(fault), "record Ended:Failed finish:Failed"),
-    ]);
+    let machine = tell(
+        "(a) code, message and data",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(fault), "record Ended:Failed finish:Failed"),
+        ],
+    );
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!(error.kind(), Kind::TaskFailed);
     assert_eq!(error.rpc().and_then(|fault| fault.data.as_deref()), Some("{\"a\":1}"));
-    let machine = tell("(c) failed without error", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(r#""status":"failed","statusMessage":"why""#), "record Ended:Failed finish:Failed"),
-    ]);
+    let machine = tell(
+        "(c) failed without error",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(r#""status":"failed","statusMessage":"why""#), "record Ended:Failed finish:Failed"),
+        ],
+    );
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!(error.message(), "the task failed, and the server sent no error: why");
-    let machine = tell("(d) completed without result, three times", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(HOLLOW), "Degraded:Malformed wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(HOLLOW), "wake:4000"),
-        (4_000, Due, "poll"),
-        (4_000, Poll(HOLLOW), "record Ended:Failed finish:Failed"),
-    ]);
+    let machine = tell(
+        "(d) completed without result, three times",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(HOLLOW), "Degraded:Malformed wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(HOLLOW), "wake:4000"),
+            (4_000, Due, "poll"),
+            (4_000, Poll(HOLLOW), "record Ended:Failed finish:Failed"),
+        ],
+    );
     let error = machine.end().and_then(|end| end.error.clone()).unwrap();
     assert_eq!(error.kind(), Kind::Malformed);
     assert_eq!(error.message(), "the task is completed but has no result object");
-    tell("(e) cancelled, with words", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(r#""status":"cancelled","statusMessage":"by the owner""#), "record Ended:Cancelled finish:Cancelled"),
-    ]);
+    tell(
+        "(e) cancelled, with words",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (
+                1_000,
+                Poll(r#""status":"cancelled","statusMessage":"by the owner""#),
+                "record Ended:Cancelled finish:Cancelled",
+            ),
+        ],
+    );
 }
 
 #[test]
 fn corner12_br36g_cancel_races() {
     let begin = || vec![(0, Seed(WORKING), "record Created wake:1000")];
     let with = |more: Story| begin().into_iter().chain(more).collect::<Story>();
-    tell("it completes after the cancel", with(vec![
-        (100, Cancel, "record cancel"),
-        (110, Cancel, ""),
-        (200, Cancelled(Ok(())), "record"),
-        (300, Cancel, ""),
-        (1_000, Due, "poll"),
-        (1_000, Poll(WORKING), "wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Poll(DONE), "record Ended:Completed finish:Completed"),
-    ]));
-    tell("the cancel does not arrive at first", with(vec![
-        (100, Cancel, "record cancel"),
-        (500, Cancelled(Err(reset())), ""),
-        (1_000, Due, "poll wake:1500"),
-        (1_000, Poll(WORKING), ""),
-        (1_500, Due, "cancel wake:2000"),
-        (1_600, Cancelled(Ok(())), "record"),
-    ]));
-    tell("unknown to cancel is no verdict on the task", with(vec![
-        (100, Cancel, "record cancel"),
-        (200, Cancelled(Err(unknown())), "record CancelRefused"),
-        (1_000, Due, "poll"),
-        (1_000, Poll(DONE), "record Ended:Completed finish:Completed"),
-    ]));
-    tell("it ends while the cancel is on its way", with(vec![
-        (999, Cancel, "record cancel"),
-        (1_000, Due, "poll"),
-        (1_001, Poll(DONE), "record Ended:Completed finish:Completed"),
-        (1_002, Cancelled(Ok(())), ""),
-    ]));
+    tell(
+        "it completes after the cancel",
+        with(vec![
+            (100, Cancel, "record cancel"),
+            (110, Cancel, ""),
+            (200, Cancelled(Ok(())), "record"),
+            (300, Cancel, ""),
+            (1_000, Due, "poll"),
+            (1_000, Poll(WORKING), "wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Poll(DONE), "record Ended:Completed finish:Completed"),
+        ]),
+    );
+    tell(
+        "the cancel does not arrive at first",
+        with(vec![
+            (100, Cancel, "record cancel"),
+            (500, Cancelled(Err(reset())), ""),
+            (1_000, Due, "poll wake:1500"),
+            (1_000, Poll(WORKING), ""),
+            (1_500, Due, "cancel wake:2000"),
+            (1_600, Cancelled(Ok(())), "record"),
+        ]),
+    );
+    tell(
+        "unknown to cancel is no verdict on the task",
+        with(vec![
+            (100, Cancel, "record cancel"),
+            (200, Cancelled(Err(unknown())), "record CancelRefused"),
+            (1_000, Due, "poll"),
+            (1_000, Poll(DONE), "record Ended:Completed finish:Completed"),
+        ]),
+    );
+    tell(
+        "it ends while the cancel is on its way",
+        with(vec![
+            (999, Cancel, "record cancel"),
+            (1_000, Due, "poll"),
+            (1_001, Poll(DONE), "record Ended:Completed finish:Completed"),
+            (1_002, Cancelled(Ok(())), ""),
+        ]),
+    );
     let past = Past { cancel_pending: true, ..Past::default() };
-    tell("the process died before the acknowledgement", vec![
-        (0, Adopt(past), "record Resumed cancel wake:0"),
-        (0, Cancelled(Ok(())), "record"),
-    ]);
+    tell(
+        "the process died before the acknowledgement",
+        vec![(0, Adopt(past), "record Resumed cancel wake:0"), (0, Cancelled(Ok(())), "record")],
+    );
     let drop_it = FollowOptions { follow_cancel: false, ..options() };
-    tell_with("let go after the cancel, by option", drop_it, with(vec![
-        (100, Cancel, "record cancel"),
-        (200, Cancelled(Ok(())), "record forget Ended:Closed finish:Closed"),
-    ]));
+    tell_with(
+        "let go after the cancel, by option",
+        drop_it,
+        with(vec![
+            (100, Cancel, "record cancel"),
+            (200, Cancelled(Ok(())), "record forget Ended:Closed finish:Closed"),
+        ]),
+    );
 }
 
 #[test]
@@ -611,43 +714,57 @@ fn a_cancel_is_given_up_after_a_bounded_number_of_tries() {
 
 #[test]
 fn an_update_that_fails_is_sent_again_and_a_refused_one_opens_the_question() {
-    let asked = || vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
-        (0, Refresh(0, ASKS_A), "record Status ask:a"),
-        (10, Answer(&["a"]), "record update:a"),
-    ];
+    let asked = || {
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
+            (0, Refresh(0, ASKS_A), "record Status ask:a"),
+            (10, Answer(&["a"]), "record update:a"),
+        ]
+    };
     let with = |more: Story| asked().into_iter().chain(more).collect::<Story>();
-    tell("sent again with backoff", with(vec![
-        (100, Sent(&["a"], Err(reset())), "wake:1100"),
-        (1_100, Due, "update:a wake:60000"),
-        (1_200, Sent(&["a"], Err(busy(30))), "wake:31200"),
-        (31_200, Due, "update:a wake:60000"),
-        (31_300, Sent(&["a"], Ok(())), "record"),
-    ]));
-    tell("the server has it after all: only the acknowledgement was lost", with(vec![
-        (100, Sent(&["a"], Err(reset())), "wake:1100"),
-        (200, Refresh(200, WORKING), "record Status wake:60200"),
-        (1_100, Due, ""),
-    ]));
+    tell(
+        "sent again with backoff",
+        with(vec![
+            (100, Sent(&["a"], Err(reset())), "wake:1100"),
+            (1_100, Due, "update:a wake:60000"),
+            (1_200, Sent(&["a"], Err(busy(30))), "wake:31200"),
+            (31_200, Due, "update:a wake:60000"),
+            (31_300, Sent(&["a"], Ok(())), "record"),
+        ]),
+    );
+    tell(
+        "the server has it after all: only the acknowledgement was lost",
+        with(vec![
+            (100, Sent(&["a"], Err(reset())), "wake:1100"),
+            (200, Refresh(200, WORKING), "record Status wake:60200"),
+            (1_100, Due, ""),
+        ]),
+    );
     let machine = tell("refused", with(vec![(100, Sent(&["a"], Err(rpc(-32602))), "record AnswerRefused:a")]));
     assert_eq!(machine.weigh(&answers(&["a"])), Verdict::Accepted, "the host may answer anew");
-    tell("an internal error is tried three times", with(vec![
-        (100, Sent(&["a"], Err(rpc(-32603))), "wake:1100"),
-        (1_100, Due, "update:a wake:60000"),
-        (1_200, Sent(&["a"], Err(rpc(-32603))), "wake:3200"),
-        (3_200, Due, "update:a wake:60000"),
-        (3_300, Sent(&["a"], Err(rpc(-32603))), "record AnswerRefused:a"),
-    ]));
-    tell("on the caller's thread a failure is the caller's to repeat", vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
-        (0, Refresh(0, ASKS_A), "record Status ask:a"),
-        (10, Update(&["a"]), "record"),
-        (11, Update(&["a"]), ""),
-        (20, Updated(&["a"], Err(reset())), "record"),
-        (30, Update(&["a"]), "record"),
-        (40, Updated(&["a"], Ok(())), "record"),
-        (50, Update(&["a"]), ""),
-    ]);
+    tell(
+        "an internal error is tried three times",
+        with(vec![
+            (100, Sent(&["a"], Err(rpc(-32603))), "wake:1100"),
+            (1_100, Due, "update:a wake:60000"),
+            (1_200, Sent(&["a"], Err(rpc(-32603))), "wake:3200"),
+            (3_200, Due, "update:a wake:60000"),
+            (3_300, Sent(&["a"], Err(rpc(-32603))), "record AnswerRefused:a"),
+        ]),
+    );
+    tell(
+        "on the caller's thread a failure is the caller's to repeat",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
+            (0, Refresh(0, ASKS_A), "record Status ask:a"),
+            (10, Update(&["a"]), "record"),
+            (11, Update(&["a"]), ""),
+            (20, Updated(&["a"], Err(reset())), "record"),
+            (30, Update(&["a"]), "record"),
+            (40, Updated(&["a"], Ok(())), "record"),
+            (50, Update(&["a"]), ""),
+        ],
+    );
 }
 
 #[test]
@@ -660,75 +777,105 @@ fn answers_of_an_earlier_process_are_neither_lost_nor_asked_again() {
         ],
         ..Past::default()
     };
-    let machine = tell("restart", vec![
-        (0, Adopt(past), "record Resumed update:a wake:0"),
-        (0, Due, "poll"),
-        (0, Poll(ASKS_AB), "ask:b wake:1000"),
-    ]);
+    let machine = tell(
+        "restart",
+        vec![
+            (0, Adopt(past), "record Resumed update:a wake:0"),
+            (0, Due, "poll"),
+            (0, Poll(ASKS_AB), "ask:b wake:1000"),
+        ],
+    );
     let open = machine.open_inputs();
-    assert_eq!(open.iter().map(|input| (input.request.key.as_str(), input.repeated)).collect::<Vec<_>>(), [("b", true)]);
+    assert_eq!(
+        open.iter().map(|input| (input.request.key.as_str(), input.repeated)).collect::<Vec<_>>(),
+        [("b", true)]
+    );
     assert_eq!(machine.weigh(&answers(&["c"])), Verdict::AlreadyAnswered);
 }
 
 #[test]
 fn corner16_old_news_change_nothing() {
-    tell("a push with an older lastUpdatedAt", vec![
-        (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
-        (10, Push(r#""status":"working","statusMessage":"new","lastUpdatedAt":"2026-11-30T10:00:09Z""#), "record Status"),
-        (11, Push(r#""status":"working","statusMessage":"old","lastUpdatedAt":"2026-11-30T10:00:08Z""#), ""),
-        (12, Push(r#""status":"working","statusMessage":"new","lastUpdatedAt":"2026-11-30T10:00:09Z""#), ""),
-        (13, Push(HOLLOW), ""),
-        (14, Push(DONE), "record Ended:Completed finish:Completed"),
-    ]);
-    tell("of two polls that overlap, the one that began later counts", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (1_000, Due, "poll"),
-        (1_200, Refresh(1_100, r#""status":"working","statusMessage":"new""#), "record Status"),
-        (1_300, Refresh(900, r#""status":"working","statusMessage":"old""#), ""),
-    ]);
+    tell(
+        "a push with an older lastUpdatedAt",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":60000"#), "record Created wake:60000"),
+            (
+                10,
+                Push(r#""status":"working","statusMessage":"new","lastUpdatedAt":"2026-11-30T10:00:09Z""#),
+                "record Status",
+            ),
+            (11, Push(r#""status":"working","statusMessage":"old","lastUpdatedAt":"2026-11-30T10:00:08Z""#), ""),
+            (12, Push(r#""status":"working","statusMessage":"new","lastUpdatedAt":"2026-11-30T10:00:09Z""#), ""),
+            (13, Push(HOLLOW), ""),
+            (14, Push(DONE), "record Ended:Completed finish:Completed"),
+        ],
+    );
+    tell(
+        "of two polls that overlap, the one that began later counts",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_200, Refresh(1_100, r#""status":"working","statusMessage":"new""#), "record Status"),
+            (1_300, Refresh(900, r#""status":"working","statusMessage":"old""#), ""),
+        ],
+    );
 }
 
 #[test]
 fn a_failed_record_is_told_once_and_holds_nothing_back() {
-    tell("ledger", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (0, NotRecorded, "Unstored"),
-        (0, NotRecorded, ""),
-        (1, Recorded, ""),
-        (2, NotRecorded, "Unstored"),
-    ]);
+    tell(
+        "ledger",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (0, NotRecorded, "Unstored"),
+            (0, NotRecorded, ""),
+            (1, Recorded, ""),
+            (2, NotRecorded, "Unstored"),
+        ],
+    );
 }
 
 #[test]
 fn without_auto_poll_only_the_host_polls_and_the_back_stop_still_works() {
     let by_hand = FollowOptions { auto_poll: false, ..options() };
-    let machine = tell_with("by hand", by_hand.clone(), vec![
-        (0, Seed(WORKING), "record Created"),
-        (5_000, Due, ""),
-        (5_000, Refresh(5_000, r#""status":"working","statusMessage":"x""#), "record Status"),
-    ]);
+    let machine = tell_with(
+        "by hand",
+        by_hand.clone(),
+        vec![
+            (0, Seed(WORKING), "record Created"),
+            (5_000, Due, ""),
+            (5_000, Refresh(5_000, r#""status":"working","statusMessage":"x""#), "record Status"),
+        ],
+    );
     assert!(machine.next_poll_due().is_some());
-    tell_with("overdue", by_hand, vec![
-        (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1500"),
-        (1_500, Due, "Overdue"),
-        (9_000, Due, ""),
-    ]);
+    tell_with(
+        "overdue",
+        by_hand,
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1500"),
+            (1_500, Due, "Overdue"),
+            (9_000, Due, ""),
+        ],
+    );
 }
 
 #[test]
 fn a_poke_brings_degraded_polls_forward_but_never_before_the_interval() {
-    tell("degraded", vec![
-        (0, Seed(WORKING), "record Created wake:1000"),
-        (500, Poke, ""),
-        (1_000, Due, "poll"),
-        (1_000, Fail(reset()), "Degraded:Io wake:2000"),
-        (2_000, Due, "poll"),
-        (2_000, Fail(reset()), "wake:4000"),
-        (2_500, Poke, "wake:3000"),
-        (3_000, Due, "poll"),
-        (3_000, Fail(busy(60)), "wake:63000"),
-        (4_000, Poke, ""),
-    ]);
+    tell(
+        "degraded",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (500, Poke, ""),
+            (1_000, Due, "poll"),
+            (1_000, Fail(reset()), "Degraded:Io wake:2000"),
+            (2_000, Due, "poll"),
+            (2_000, Fail(reset()), "wake:4000"),
+            (2_500, Poke, "wake:3000"),
+            (3_000, Due, "poll"),
+            (3_000, Fail(busy(60)), "wake:63000"),
+            (4_000, Poke, ""),
+        ],
+    );
 }
 
 #[test]

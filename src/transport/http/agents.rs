@@ -225,7 +225,9 @@ impl Lease<'_> {
     /// The exchange is over, and `rest` is what was not read of its answer. The lane goes back where the end of the
     /// answer is at hand or may still come, and is dropped where the connection cannot serve again.
     pub(super) fn finish(mut self, rest: BodyReader<'static>) {
-        let Some(mut lane) = self.lane.take() else { return };
+        let Some(mut lane) = self.lane.take() else {
+            return;
+        };
         if !lane.control.end() || lane.control.trouble().is_some() {
             return;
         }

@@ -110,7 +110,9 @@ impl Reading<'_> {
                     SseFault::TooLarge => Fault::TooLarge { what: "an SSE event", limit, option: "sse_event_bytes" },
                 })?;
                 rest = &rest[used..];
-                let Some(message) = event.and_then(super::sse::SseEvent::into_message) else { continue };
+                let Some(message) = event.and_then(super::sse::SseEvent::into_message) else {
+                    continue;
+                };
                 match sink.frame(message) {
                     Flow::Done => return Ok(()),
                     Flow::More => {}

@@ -104,7 +104,9 @@ fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
     let tls = match scheme.to_ascii_lowercase().as_str() {
         "http" => false,
         "https" => true,
-        other => return Err(wrong(format!("`url` has the scheme `{}`, expected http or https", other.escape_debug()))),
+        other => {
+            return Err(wrong(format!("`url` has the scheme `{}`, expected http or https", other.escape_debug())));
+        }
     };
     if rest.is_empty() || rest.starts_with(['/', '?', ':']) {
         return Err(wrong("`url` has no host"));

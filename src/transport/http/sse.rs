@@ -115,7 +115,9 @@ impl SseReader {
             }
             let end = memchr2(b'\r', b'\n', rest);
             self.on_bytes(&rest[..end.unwrap_or(rest.len())])?;
-            let Some(end) = end else { return Ok((input.len(), None)) };
+            let Some(end) = end else {
+                return Ok((input.len(), None));
+            };
             // A lone CR ends the line here and now; the LF of a CRLF is swallowed when it comes.
             self.after_cr = rest[end] == b'\r';
             used += end + 1;
@@ -140,7 +142,9 @@ impl SseReader {
     /// Bytes of the line at hand, without line ends.
     fn on_bytes(&mut self, mut bytes: &[u8]) -> Result<(), SseFault> {
         while self.kind == Line::Open {
-            let Some((&first, rest)) = bytes.split_first() else { return Ok(()) };
+            let Some((&first, rest)) = bytes.split_first() else {
+                return Ok(());
+            };
             if first == b':' && self.line.is_empty() {
                 self.kind = Line::Comment;
                 break;

@@ -97,7 +97,9 @@ impl Peer {
             reads += 1;
             bytes.extend_from_slice(&buf[..more]);
             let text = String::from_utf8(bytes.clone()).unwrap();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
             if body.len() == length.parse::<usize>().unwrap() {
                 return Some(Seen { head: head.into(), body: body.into(), reads });

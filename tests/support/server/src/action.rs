@@ -38,10 +38,7 @@ impl Frame {
     /// The result that this frame carries.
     pub(crate) fn result_mut(&mut self) -> Option<&mut Value> {
         match &mut self.body {
-            FrameBody::Event {
-                content: Content::Result(result),
-                ..
-            } => Some(result),
+            FrameBody::Event { content: Content::Result(result), .. } => Some(result),
             FrameBody::Event { .. } | FrameBody::Raw(_) => None,
         }
     }
@@ -51,11 +48,7 @@ impl Frame {
 #[derive(Clone, Debug)]
 pub(crate) enum FrameBody {
     Raw(Vec<u8>),
-    Event {
-        prefix: String,
-        content: Content,
-        eol: String,
-    },
+    Event { prefix: String, content: Content, eol: String },
 }
 
 /// The message in a frame.
@@ -126,8 +119,7 @@ pub(crate) struct Action {
 impl Action {
     /// A bare status of refusal: no body, and the work it refuses is not done (unless `run` says so).
     pub(crate) fn refuses(&self) -> bool {
-        matches!(self.payload, Payload::Normal)
-            && self.http_status.is_some_and(|status| status >= 400)
+        matches!(self.payload, Payload::Normal) && self.http_status.is_some_and(|status| status >= 400)
     }
 
     pub(crate) fn parse(value: Value) -> Result<Self, ScriptError> {
@@ -164,11 +156,7 @@ impl Action {
     }
 
     fn shortcuts(&mut self, fields: &mut Fields) -> Result<(), ScriptError> {
-        for (key, end) in [
-            ("never", Then::Stall),
-            ("reset", Then::Reset),
-            ("close", Then::CloseSilently),
-        ] {
+        for (key, end) in [("never", Then::Stall), ("reset", Then::Reset), ("close", Then::CloseSilently)] {
             if fields.flag(key)? == Some(true) {
                 self.payload = Payload::Nothing;
                 self.then = Some(end);
@@ -202,11 +190,7 @@ fn gate(fields: &mut Fields) -> Result<Option<String>, ScriptError> {
     }
 }
 
-pub(crate) fn choice<T: Copy>(
-    fields: &mut Fields,
-    key: &str,
-    choices: &[(&str, T)],
-) -> Result<Option<T>, ScriptError> {
+pub(crate) fn choice<T: Copy>(fields: &mut Fields, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, ScriptError> {
     let Some(text) = fields.text(key)? else {
         return Ok(None);
     };
@@ -214,11 +198,7 @@ pub(crate) fn choice<T: Copy>(
         Some((_, value)) => Ok(Some(*value)),
         None => {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-            Err(fields.wrong(
-                key,
-                &format!("one of {}", names.join(", ")),
-                &Value::String(text),
-            ))
+            Err(fields.wrong(key, &format!("one of {}", names.join(", ")), &Value::String(text)))
         }
     }
 }
@@ -235,11 +215,7 @@ fn id_form(fields: &mut Fields) -> Result<IdForm, ScriptError> {
 }
 
 fn framing(fields: &mut Fields) -> Result<Option<Framing>, ScriptError> {
-    let choices = [
-        ("length", Framing::Length),
-        ("chunked", Framing::Chunked),
-        ("close", Framing::Close),
-    ];
+    let choices = [("length", Framing::Length), ("chunked", Framing::Chunked), ("close", Framing::Close)];
     choice(fields, "framing", &choices)
 }
 
@@ -255,65 +231,37 @@ fn then(fields: &mut Fields) -> Result<Option<Then>, ScriptError> {
 }
 
 fn payload(fields: &mut Fields) -> Result<Payload, ScriptError> {
-    let keys = [
-        "nothing",
-        "result",
-        "error",
-        "message",
-        "body",
-        "body_base64",
-        "sse",
-        "task",
-    ];
+    let keys = ["nothing", "result", "error", "message", "body", "body_base64", "sse", "task"];
     let given: Vec<&str> = keys.into_iter().filter(|key| fields.has(key)).collect();
     if given.len() > 1 {
-        return Err(ScriptError(format!(
-            "action: \"{}\" and \"{}\" exclude each other",
-            given[0], given[1]
-        )));
+        return Err(ScriptError(format!("action: \"{}\" and \"{}\" exclude each other", given[0], given[1])));
     }
     let Some(key) = given.first() else {
         return Ok(Payload::Normal);
     };
     Ok(match *key {
-        "nothing" => fields.flag(key)?.map_or(Payload::Normal, |on| {
-            if on {
-                Payload::Nothing
-            } else {
-                Payload::Normal
-            }
-        }),
+        "nothing" => {
+            fields.flag(key)?.map_or(Payload::Normal, |on| if on { Payload::Nothing } else { Payload::Normal })
+        }
         "result" => Payload::Result(fields.take(key).unwrap_or_default()),
         "error" => Payload::Error(fields.take(key).unwrap_or_default()),
         "message" => Payload::Message(fields.take(key).unwrap_or_default()),
         "body" => Payload::Raw(fields.text(key)?.unwrap_or_default().into_bytes()),
         "body_base64" => Payload::Raw(bytes(fields, key)?),
-        "sse" => Payload::Sse(
-            fields
-                .list(key)?
-                .into_iter()
-                .map(frame)
-                .collect::<Result<_, _>>()?,
-        ),
+        "sse" => Payload::Sse(fields.list(key)?.into_iter().map(frame).collect::<Result<_, _>>()?),
         _ => Payload::Task(fields.object(key)?.unwrap_or_default()),
     })
 }
 
 fn bytes(fields: &mut Fields, key: &str) -> Result<Vec<u8>, ScriptError> {
     let text = fields.text(key)?.unwrap_or_default();
-    STANDARD
-        .decode(&text)
-        .map_err(|_| fields.wrong(key, "base64", &Value::String(text)))
+    STANDARD.decode(&text).map_err(|_| fields.wrong(key, "base64", &Value::String(text)))
 }
 
 /// A string is raw text; an object is an event, or raw bytes with a delay.
 pub(crate) fn frame(value: Value) -> Result<Frame, ScriptError> {
     if let Value::String(text) = value {
-        return Ok(Frame {
-            delay: Duration::ZERO,
-            hold: None,
-            body: FrameBody::Raw(text.into_bytes()),
-        });
+        return Ok(Frame { delay: Duration::ZERO, hold: None, body: FrameBody::Raw(text.into_bytes()) });
     }
     let mut fields = Fields::new("sse frame", value)?;
     let delay = millis(&mut fields, "delay_ms")?;
@@ -354,17 +302,11 @@ fn event(fields: &mut Fields) -> Result<FrameBody, ScriptError> {
     } else {
         Content::None
     };
-    Ok(FrameBody::Event {
-        prefix,
-        content,
-        eol,
-    })
+    Ok(FrameBody::Event { prefix, content, eol })
 }
 
 /// The progress token stands for itself until the request is known.
 fn progress(mut params: Map<String, Value>) -> Value {
-    params
-        .entry("progressToken")
-        .or_insert_with(|| Value::String("$token".to_owned()));
+    params.entry("progressToken").or_insert_with(|| Value::String("$token".to_owned()));
     serde_json::json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 }

@@ -13,8 +13,7 @@ use crate::clock::Clock;
 use crate::content;
 use crate::listen::Listener;
 use crate::rpc::{
-    Body, CAPABILITIES, Call, INVALID_REQUEST, METHOD_NOT_FOUND, Reply, RpcError, TASKS,
-    UNSUPPORTED_VERSION, VERSION,
+    Body, CAPABILITIES, Call, INVALID_REQUEST, METHOD_NOT_FOUND, Reply, RpcError, TASKS, UNSUPPORTED_VERSION, VERSION,
 };
 use crate::script::{Life, Options};
 use crate::tasks::{Said, Store};
@@ -80,10 +79,7 @@ impl Brain {
             return Reply::new(202, Body::Empty);
         };
         let empty = Map::new();
-        let params = message
-            .get("params")
-            .and_then(Value::as_object)
-            .unwrap_or(&empty);
+        let params = message.get("params").and_then(Value::as_object).unwrap_or(&empty);
         let call = Call { id, method, params };
         let mut reply = match self.checked(&call).and_then(|()| self.dispatch(&call)) {
             Ok(reply) => reply,
@@ -97,12 +93,7 @@ impl Brain {
 
     fn refuse(&self, id: &Value, error: &RpcError) -> Reply {
         let mut reply = Reply::error(Some(id), error);
-        if let Some((_, status)) = self
-            .options
-            .error_status
-            .iter()
-            .find(|(code, _)| *code == error.code)
-        {
+        if let Some((_, status)) = self.options.error_status.iter().find(|(code, _)| *code == error.code) {
             reply.status = *status;
         }
         reply
@@ -111,18 +102,13 @@ impl Brain {
     /// `_meta` of the request (2026-07-28, basic, "_meta").
     fn checked(&self, call: &Call<'_>) -> Result<(), RpcError> {
         let version = call.meta(VERSION).and_then(Value::as_str);
-        let version =
-            version.ok_or_else(|| RpcError::invalid(format!("_meta.{VERSION} is required")))?;
+        let version = version.ok_or_else(|| RpcError::invalid(format!("_meta.{VERSION} is required")))?;
         if !self.options.versions.iter().any(|known| known == version) {
-            return Err(
-                RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
-                    .with(json!({"supported": self.options.versions, "requested": version})),
-            );
+            return Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
+                .with(json!({"supported": self.options.versions, "requested": version})));
         }
         if !call.meta(CAPABILITIES).is_some_and(Value::is_object) {
-            return Err(RpcError::invalid(format!(
-                "_meta.{CAPABILITIES} is required"
-            )));
+            return Err(RpcError::invalid(format!("_meta.{CAPABILITIES} is required")));
         }
         Ok(())
     }
@@ -133,9 +119,7 @@ impl Brain {
             "server/discover" => plain(self.discover()),
             "tools/list" => plain(self.page(call, "tools", &self.tool_list())?),
             "resources/list" => plain(self.page(call, "resources", &content::resources())?),
-            "resources/templates/list" => {
-                plain(self.page(call, "resourceTemplates", &content::templates())?)
-            }
+            "resources/templates/list" => plain(self.page(call, "resourceTemplates", &content::templates())?),
             "prompts/list" => plain(self.page(call, "prompts", &content::prompts())?),
             "resources/read" => plain(content::read(call)?),
             "prompts/get" => plain(content::prompt(self, call)?),
@@ -143,10 +127,7 @@ impl Brain {
             "tools/call" => calls::call(self, call).map(|answer| deliver(call, answer)),
             "tasks/get" | "tasks/update" | "tasks/cancel" if self.options.tasks => self.task(call),
             "subscriptions/listen" if self.options.listen => self.listen(call),
-            other => Err(RpcError::new(
-                METHOD_NOT_FOUND,
-                format!("Method not found: {other}"),
-            )),
+            other => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {other}"))),
         }
     }
 
@@ -174,11 +155,7 @@ impl Brain {
     }
 
     fn tool_list(&self) -> Vec<Value> {
-        let mut list = if self.options.builtin_tools {
-            tools::CATALOGUE.clone()
-        } else {
-            Vec::new()
-        };
+        let mut list = if self.options.builtin_tools { tools::CATALOGUE.clone() } else { Vec::new() };
         list.extend(self.options.tools.iter().cloned());
         list.extend(self.lives.iter().map(|life| tools::scripted(&life.tool)));
         list.extend((0..self.options.extra_tools).map(tools::extra));
@@ -195,9 +172,7 @@ impl Brain {
                 .filter(|at| *at < items.len())
                 .ok_or_else(|| RpcError::invalid("Invalid cursor"))?,
         };
-        let end = start
-            .saturating_add(self.options.page_size)
-            .min(items.len());
+        let end = start.saturating_add(self.options.page_size).min(items.len());
         let mut result = json!({"resultType": "complete", key: items[start..end], "ttlMs": 0, "cacheScope": "private"});
         if end < items.len() {
             result["nextCursor"] = format!("at-{end}").into();
@@ -214,8 +189,7 @@ impl Brain {
             "tasks/get" => self.tasks(|tasks, clock| tasks.get(id, clock)),
             "tasks/update" => {
                 let responses = call.params.get("inputResponses").and_then(Value::as_object);
-                let responses = responses
-                    .ok_or_else(|| RpcError::invalid("\"inputResponses\" must be an object"))?;
+                let responses = responses.ok_or_else(|| RpcError::invalid("\"inputResponses\" must be an object"))?;
                 self.tasks(|tasks, clock| tasks.update(id, responses, clock))
             }
             _ => self.tasks(|tasks, clock| tasks.cancel(id, clock)),
@@ -232,8 +206,7 @@ impl Brain {
 
     fn listen(&self, call: &Call<'_>) -> Result<Reply, RpcError> {
         let filter = call.params.get("notifications").and_then(Value::as_object);
-        let filter =
-            filter.ok_or_else(|| RpcError::invalid("\"notifications\" must be an object"))?;
+        let filter = filter.ok_or_else(|| RpcError::invalid("\"notifications\" must be an object"))?;
         let tasks = filter.contains_key("taskIds");
         if tasks && self.options.tasks && self.options.check_capabilities && !call.has_tasks() {
             return Err(RpcError::missing(json!({"extensions": {TASKS: {}}})));
@@ -244,11 +217,7 @@ impl Brain {
 
     /// An id that nobody can guess.
     pub(crate) fn new_id(&self, count: usize) -> String {
-        format!(
-            "{:016x}{:016x}",
-            self.secret.hash_one(("a", count)),
-            RandomState::new().hash_one(("b", count))
-        )
+        format!("{:016x}{:016x}", self.secret.hash_one(("a", count)), RandomState::new().hash_one(("b", count)))
     }
 }
 
@@ -268,10 +237,7 @@ fn deliver(call: &Call<'_>, answer: Answer) -> Reply {
 fn sign(body: &mut Body) {
     match body {
         Body::Message(message) => message.get_mut("result").into_iter().for_each(sign_result),
-        Body::Frames(frames) => frames
-            .iter_mut()
-            .filter_map(Frame::result_mut)
-            .for_each(sign_result),
+        Body::Frames(frames) => frames.iter_mut().filter_map(Frame::result_mut).for_each(sign_result),
         Body::Empty | Body::Raw(_) | Body::Listen(_) => {}
     }
 }

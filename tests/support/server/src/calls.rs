@@ -29,18 +29,12 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>) -> Result<Answer, RpcError> {
     let answer = match name {
         "echo" | "headers" => echo(call),
         "add" => add(call),
-        "tool_error" => error_result(
-            call.arguments()["text"]
-                .as_str()
-                .unwrap_or("the tool failed"),
-        ),
+        "tool_error" => error_result(call.arguments()["text"].as_str().unwrap_or("the tool failed")),
         "rpc_error" => return Err(rpc_error(call)),
         "progress" => return Ok(progress(call)),
         "log" => return Ok(log(call)),
         "ask_first" => ask_first(brain, call)?,
-        "big" => {
-            text(&"x".repeat(usize::try_from(call.number("bytes", 1 << 20)).unwrap_or(usize::MAX)))
-        }
+        "big" => text(&"x".repeat(usize::try_from(call.number("bytes", 1 << 20)).unwrap_or(usize::MAX))),
         "binary" => binary(),
         "sleep" => return Ok(sleep(call)),
         "count" => count(brain, call),
@@ -68,11 +62,7 @@ pub(crate) fn error_result(message: &str) -> Value {
 }
 
 fn echo(call: &Call<'_>) -> Value {
-    let arguments = call
-        .params
-        .get("arguments")
-        .cloned()
-        .unwrap_or_else(|| json!({}));
+    let arguments = call.params.get("arguments").cloned().unwrap_or_else(|| json!({}));
     let mut result = text(&arguments.to_string());
     result["structuredContent"] = arguments;
     result
@@ -80,16 +70,8 @@ fn echo(call: &Call<'_>) -> Value {
 
 fn add(call: &Call<'_>) -> Value {
     let arguments = call.arguments();
-    let whole = arguments["a"]
-        .as_i64()
-        .zip(arguments["b"].as_i64())
-        .and_then(|(a, b)| a.checked_add(b));
-    let float = || {
-        arguments["a"]
-            .as_f64()
-            .zip(arguments["b"].as_f64())
-            .map(|(a, b)| json!(a + b))
-    };
+    let whole = arguments["a"].as_i64().zip(arguments["b"].as_i64()).and_then(|(a, b)| a.checked_add(b));
+    let float = || arguments["a"].as_f64().zip(arguments["b"].as_f64()).map(|(a, b)| json!(a + b));
     let Some(sum) = whole.map(|sum| json!(sum)).or_else(float) else {
         return error_result("a and b must be numbers");
     };
@@ -100,41 +82,23 @@ fn add(call: &Call<'_>) -> Value {
 
 fn rpc_error(call: &Call<'_>) -> RpcError {
     let code = call.arguments()["code"].as_i64().unwrap_or(-32050);
-    RpcError::new(code, "the tool raised a protocol error")
-        .with(json!({"detail": "told by the tool"}))
+    RpcError::new(code, "the tool raised a protocol error").with(json!({"detail": "told by the tool"}))
 }
 
 fn message_frame(delay: Duration, content: Content) -> Frame {
-    let body = FrameBody::Event {
-        prefix: String::new(),
-        content,
-        eol: "\n".to_owned(),
-    };
-    Frame {
-        delay,
-        hold: None,
-        body,
-    }
+    let body = FrameBody::Event { prefix: String::new(), content, eol: "\n".to_owned() };
+    Frame { delay, hold: None, body }
 }
 
 /// Progress notifications as a stream; without a token there is nobody to tell.
-pub(crate) fn progress_frames(
-    call: &Call<'_>,
-    steps: &[u64],
-    total: u64,
-    gap: Duration,
-) -> Vec<Frame> {
-    let Some(token) = call
-        .params
-        .get("_meta")
-        .and_then(|meta| meta.get("progressToken"))
-    else {
+pub(crate) fn progress_frames(call: &Call<'_>, steps: &[u64], total: u64, gap: Duration) -> Vec<Frame> {
+    let Some(token) = call.params.get("_meta").and_then(|meta| meta.get("progressToken")) else {
         return Vec::new();
     };
     let frame = |step: &u64| {
-        let params = json!({"progressToken": token, "progress": step, "total": total, "message": format!("{step} of {total}")});
-        let message =
-            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        let params =
+            json!({"progressToken": token, "progress": step, "total": total, "message": format!("{step} of {total}")});
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         message_frame(gap, Content::Ready(message))
     };
     steps.iter().map(frame).collect()
@@ -146,10 +110,7 @@ pub(crate) fn result_frame(delay: Duration, result: Value) -> Frame {
 }
 
 fn progress(call: &Call<'_>) -> Answer {
-    let (n, gap) = (
-        call.number("n", 3),
-        Duration::from_millis(call.number("gap_ms", 0)),
-    );
+    let (n, gap) = (call.number("n", 3), Duration::from_millis(call.number("gap_ms", 0)));
     let steps: Vec<u64> = (1..=n).collect();
     let mut frames = progress_frames(call, &steps, n, gap);
     frames.push(result_frame(Duration::ZERO, text(&format!("{n} steps"))));
@@ -162,8 +123,7 @@ fn log(call: &Call<'_>) -> Answer {
     if let Some(level) = call.meta("io.modelcontextprotocol/logLevel") {
         for n in 1..=call.number("n", 3) {
             let params = json!({"level": level, "logger": "log", "data": {"n": n}});
-            let message =
-                json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
             frames.push(message_frame(Duration::ZERO, Content::Ready(message)));
         }
     }
@@ -176,19 +136,10 @@ fn ask_first(brain: &Brain, call: &Call<'_>) -> Result<Value, RpcError> {
     let rounds = call.number("rounds", 1);
     let kind = call.arguments()["kind"].as_str().unwrap_or("elicitation");
     let state = unseal(brain, call)?;
-    let mut round = state
-        .as_ref()
-        .and_then(|state| state["round"].as_u64())
-        .unwrap_or(0);
-    let mut known = state
-        .and_then(|state| state["known"].as_object().cloned())
-        .unwrap_or_default();
-    let questions = |round: u64| {
-        Map::from_iter([(
-            format!("ask-{round}"),
-            question(kind, &format!("Question {round}?"), "value"),
-        )])
-    };
+    let mut round = state.as_ref().and_then(|state| state["round"].as_u64()).unwrap_or(0);
+    let mut known = state.and_then(|state| state["known"].as_object().cloned()).unwrap_or_default();
+    let questions =
+        |round: u64| Map::from_iter([(format!("ask-{round}"), question(kind, &format!("Question {round}?"), "value"))]);
     if round > 0
         && let Some(found) = answers(call, &questions(round))
     {
@@ -221,10 +172,7 @@ fn sleep(call: &Call<'_>) -> Answer {
 }
 
 fn count(brain: &Brain, call: &Call<'_>) -> Value {
-    let name = call.arguments()["name"]
-        .as_str()
-        .unwrap_or("count")
-        .to_owned();
+    let name = call.arguments()["name"].as_str().unwrap_or("count").to_owned();
     let value = brain.change(|world| {
         let counter = world.counters.entry(name).or_insert(0);
         *counter += 1;

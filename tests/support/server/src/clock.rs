@@ -12,12 +12,7 @@ impl Clock {
     /// Starts counting now.
     #[allow(clippy::disallowed_methods)]
     pub(crate) fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-            wall: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default(),
-        }
+        Self { origin: Instant::now(), wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() }
     }
 
     /// The present moment.

@@ -35,21 +35,15 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Value, RpcError> {
         }
         "test://static-binary" => json!({"mimeType": "image/png", "blob": PNG}),
         _ => {
-            let id = uri
-                .strip_prefix("test://template/")
-                .and_then(|rest| rest.strip_suffix("/data"));
-            let id = id
-                .ok_or_else(|| RpcError::invalid("Resource not found").with(json!({"uri": uri})))?;
-            let text =
-                json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+            let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
+            let id = id.ok_or_else(|| RpcError::invalid("Resource not found").with(json!({"uri": uri})))?;
+            let text = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
             json!({"mimeType": "application/json", "text": text.to_string()})
         }
     };
     let mut content = content;
     content["uri"] = uri.into();
-    Ok(
-        json!({"resultType": "complete", "contents": [content], "ttlMs": 0, "cacheScope": "private"}),
-    )
+    Ok(json!({"resultType": "complete", "contents": [content], "ttlMs": 0, "cacheScope": "private"}))
 }
 
 pub(crate) fn prompts() -> Vec<Value> {
@@ -80,15 +74,12 @@ pub(crate) fn prompt(brain: &Brain, call: &Call<'_>) -> Result<Value, RpcError> 
         "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments" => {
             let (one, two) = (argument("arg1")?, argument("arg2")?);
-            vec![text(&format!(
-                "Prompt with arguments: arg1='{one}', arg2='{two}'"
-            ))]
+            vec![text(&format!("Prompt with arguments: arg1='{one}', arg2='{two}'"))]
         }
         "test_prompt_with_embedded_resource" => {
             let resource = json!({"uri": argument("resourceUri")?, "mimeType": "text/plain",
                 "text": "Embedded resource content for testing."});
-            let block =
-                json!({"role": "user", "content": {"type": "resource", "resource": resource}});
+            let block = json!({"role": "user", "content": {"type": "resource", "resource": resource}});
             vec![block, text("Please process the embedded resource above.")]
         }
         "test_prompt_with_image" => {
@@ -106,14 +97,8 @@ pub(crate) fn prompt(brain: &Brain, call: &Call<'_>) -> Result<Value, RpcError> 
 
 /// `completion/complete`: those of a few words that begin as told.
 pub(crate) fn complete(call: &Call<'_>) -> Value {
-    let start = call
-        .params
-        .get("argument")
-        .and_then(|argument| argument["value"].as_str())
-        .unwrap_or_default();
-    let values: Vec<&str> = ["paris", "park", "party", "test"]
-        .into_iter()
-        .filter(|word| word.starts_with(start))
-        .collect();
+    let start = call.params.get("argument").and_then(|argument| argument["value"].as_str()).unwrap_or_default();
+    let values: Vec<&str> =
+        ["paris", "park", "party", "test"].into_iter().filter(|word| word.starts_with(start)).collect();
     json!({"resultType": "complete", "completion": {"values": values, "total": values.len(), "hasMore": false}})
 }

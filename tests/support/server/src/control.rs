@@ -14,9 +14,7 @@ pub(crate) fn answer(shared: &Shared, head: &Head) -> Reply {
     let what = head.plain_path().trim_start_matches("/_control/");
     let task = head.query("task").unwrap_or_default();
     let value = match (head.method.as_str(), what) {
-        ("GET", "requests") => {
-            shared.with_log(|log| log.all().iter().map(Recorded::to_json).collect::<Value>())
-        }
+        ("GET", "requests") => shared.with_log(|log| log.all().iter().map(Recorded::to_json).collect::<Value>()),
         ("GET", "counters") => counters(shared),
         ("POST", "release") => {
             brain.change(|world| match head.query("gate") {
@@ -25,9 +23,7 @@ pub(crate) fn answer(shared: &Shared, head: &Head) -> Reply {
             });
             json!({})
         }
-        ("POST", "complete") => {
-            found(brain.tasks(|tasks, clock| tasks.complete(task, clock.now())))
-        }
+        ("POST", "complete") => found(brain.tasks(|tasks, clock| tasks.complete(task, clock.now()))),
         ("POST", "forget") => found(brain.tasks(|tasks, _| tasks.forget(task))),
         ("POST", "change") => {
             brain.change(|world| world.changes.push(change(head)));
@@ -52,11 +48,7 @@ pub(crate) fn answer(shared: &Shared, head: &Head) -> Reply {
         }
         _ => return Reply::new(404, Body::Empty),
     };
-    if value.is_null() {
-        Reply::new(404, Body::Empty)
-    } else {
-        Reply::new(200, Body::Message(value))
-    }
+    if value.is_null() { Reply::new(404, Body::Empty) } else { Reply::new(200, Body::Message(value)) }
 }
 
 /// Null, and so a 404, for a task that is not there.

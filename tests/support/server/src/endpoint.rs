@@ -30,17 +30,12 @@ pub(crate) fn well_behaved(shared: &Shared, request: &Request, parsed: &Parsed) 
         return Reply::error(None, &RpcError::new(PARSE, "Parse error"));
     };
     let Some(method) = parsed.method.as_deref().filter(|_| message.is_object()) else {
-        return Reply::error(
-            message.get("id"),
-            &RpcError::new(INVALID_REQUEST, "Not a single request"),
-        );
+        return Reply::error(message.get("id"), &RpcError::new(INVALID_REQUEST, "Not a single request"));
     };
     if options.strict_headers && message.get("id").is_some() {
         let empty = Map::new();
         let params = parsed.params().and_then(Value::as_object).unwrap_or(&empty);
-        if let Err(error) =
-            headers::media(head).and_then(|()| headers::check(head, method, params, &options.tools))
-        {
+        if let Err(error) = headers::media(head).and_then(|()| headers::check(head, method, params, &options.tools)) {
             return Reply::error(message.get("id"), &error);
         }
     }
@@ -57,16 +52,8 @@ fn as_stream(body: Body) -> Body {
         return body;
     };
     let content = Content::Ready(message);
-    let body = FrameBody::Event {
-        prefix: String::new(),
-        content,
-        eol: "\n".to_owned(),
-    };
-    Body::Frames(vec![Frame {
-        delay: Duration::ZERO,
-        hold: None,
-        body,
-    }])
+    let body = FrameBody::Event { prefix: String::new(), content, eol: "\n".to_owned() };
+    Body::Frames(vec![Frame { delay: Duration::ZERO, hold: None, body }])
 }
 
 /// Whether a `Host` or `Origin`, if present, names this machine.

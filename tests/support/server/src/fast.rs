@@ -49,25 +49,16 @@ fn complete(bytes: &[u8]) -> Option<usize> {
 fn content_length(head: &[u8]) -> usize {
     const NAME: &[u8] = b"content-length:";
     let lines = head.split(|byte| *byte == b'\n');
-    let line = lines
-        .into_iter()
-        .find(|line| line.len() > NAME.len() && line[..NAME.len()].eq_ignore_ascii_case(NAME));
-    let digits = line
-        .map(|line| line[NAME.len()..].trim_ascii())
-        .unwrap_or_default();
-    std::str::from_utf8(digits)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+    let line = lines.into_iter().find(|line| line.len() > NAME.len() && line[..NAME.len()].eq_ignore_ascii_case(NAME));
+    let digits = line.map(|line| line[NAME.len()..].trim_ascii()).unwrap_or_default();
+    std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 fn respond(line: &Line, request: &[u8], out: &mut Vec<u8>) -> bool {
     if let Some(id) = call_id(request) {
         let length = START.len() + id.len() + RESULT.len();
         out.clear();
-        out.extend_from_slice(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ",
-        );
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ");
         out.extend_from_slice(length.to_string().as_bytes());
         out.extend_from_slice(b"\r\n\r\n");
         for part in [START.as_bytes(), id, RESULT.as_bytes()] {
@@ -75,10 +66,7 @@ fn respond(line: &Line, request: &[u8], out: &mut Vec<u8>) -> bool {
         }
         return line.write(out).is_ok();
     }
-    let mut reader = Reader::new(Replay {
-        bytes: request,
-        stream: &line.stream,
-    });
+    let mut reader = Reader::new(Replay { bytes: request, stream: &line.stream });
     matches!(reader.next(), Ok(Some(request)) if http::answer(line, &request))
 }
 
@@ -91,8 +79,7 @@ fn call_id(request: &[u8]) -> Option<&[u8]> {
     let end = if rest.first() == Some(&b'"') {
         rest[1..].iter().position(|byte| *byte == b'"')? + 2
     } else {
-        rest.iter()
-            .position(|byte| matches!(byte, b',' | b'}' | b' '))?
+        rest.iter().position(|byte| matches!(byte, b',' | b'}' | b' '))?
     };
     Some(&rest[..end])
 }
@@ -137,11 +124,7 @@ pub fn raw_echo(
         std::thread::spawn(move || {
             let mut asked = vec![0; question];
             let told = vec![b'x'; answer];
-            while stream
-                .read_exact(&mut asked)
-                .and_then(|()| stream.write_all(&told))
-                .is_ok()
-            {}
+            while stream.read_exact(&mut asked).and_then(|()| stream.write_all(&told)).is_ok() {}
         });
     }
     Ok(())
@@ -152,11 +135,7 @@ mod tests {
     use super::{call_id, complete};
 
     fn request(body: &str) -> Vec<u8> {
-        format!(
-            "POST /mcp HTTP/1.1\r\ncontent-LENGTH: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .into_bytes()
+        format!("POST /mcp HTTP/1.1\r\ncontent-LENGTH: {}\r\n\r\n{body}", body.len()).into_bytes()
     }
 
     #[test]
@@ -168,16 +147,9 @@ mod tests {
 
     #[test]
     fn ids_are_taken_as_written() {
-        let id =
-            |body: &str| call_id(&request(body)).map(|id| String::from_utf8_lossy(id).into_owned());
-        assert_eq!(
-            id(r#"{"id":17,"method":"tools/call"}"#).as_deref(),
-            Some("17")
-        );
-        assert_eq!(
-            id(r#"{"method":"tools/call","id": "a-1"}"#).as_deref(),
-            Some("\"a-1\"")
-        );
+        let id = |body: &str| call_id(&request(body)).map(|id| String::from_utf8_lossy(id).into_owned());
+        assert_eq!(id(r#"{"id":17,"method":"tools/call"}"#).as_deref(), Some("17"));
+        assert_eq!(id(r#"{"method":"tools/call","id": "a-1"}"#).as_deref(), Some("\"a-1\""));
         assert_eq!(id(r#"{"id":17,"method":"tools/list"}"#), None);
     }
 }

@@ -23,14 +23,9 @@ pub(crate) struct Fields {
 impl Fields {
     pub(crate) fn new(what: &str, value: Value) -> Result<Self, ScriptError> {
         if let Value::Object(map) = value {
-            Ok(Self {
-                what: what.to_owned(),
-                map,
-            })
+            Ok(Self { what: what.to_owned(), map })
         } else {
-            Err(ScriptError(format!(
-                "{what}: expected an object, found {value}"
-            )))
+            Err(ScriptError(format!("{what}: expected an object, found {value}")))
         }
     }
 
@@ -47,36 +42,25 @@ impl Fields {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        value
-            .as_u64()
-            .map(Some)
-            .ok_or_else(|| self.wrong(key, "a whole number", &value))
+        value.as_u64().map(Some).ok_or_else(|| self.wrong(key, "a whole number", &value))
     }
 
     pub(crate) fn size(&mut self, key: &str) -> Result<Option<usize>, ScriptError> {
-        Ok(self
-            .number(key)?
-            .map(|number| usize::try_from(number).unwrap_or(usize::MAX)))
+        Ok(self.number(key)?.map(|number| usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
     pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, ScriptError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        value
-            .as_str()
-            .map(|text| Some(text.to_owned()))
-            .ok_or_else(|| self.wrong(key, "a string", &value))
+        value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| self.wrong(key, "a string", &value))
     }
 
     pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>, ScriptError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        value
-            .as_bool()
-            .map(Some)
-            .ok_or_else(|| self.wrong(key, "true or false", &value))
+        value.as_bool().map(Some).ok_or_else(|| self.wrong(key, "true or false", &value))
     }
 
     pub(crate) fn list(&mut self, key: &str) -> Result<Vec<Value>, ScriptError> {
@@ -87,22 +71,14 @@ impl Fields {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        if let Value::Array(items) = value {
-            Ok(Some(items))
-        } else {
-            Err(self.wrong(key, "an array", &value))
-        }
+        if let Value::Array(items) = value { Ok(Some(items)) } else { Err(self.wrong(key, "an array", &value)) }
     }
 
     pub(crate) fn object(&mut self, key: &str) -> Result<Option<Map<String, Value>>, ScriptError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        if let Value::Object(map) = value {
-            Ok(Some(map))
-        } else {
-            Err(self.wrong(key, "an object", &value))
-        }
+        if let Value::Object(map) = value { Ok(Some(map)) } else { Err(self.wrong(key, "an object", &value)) }
     }
 
     /// Names of HTTP headers with their texts.
@@ -117,10 +93,7 @@ impl Fields {
     }
 
     pub(crate) fn wrong(&self, key: &str, expected: &str, found: &Value) -> ScriptError {
-        ScriptError(format!(
-            "{}: \"{key}\": expected {expected}, found {found}",
-            self.what
-        ))
+        ScriptError(format!("{}: \"{key}\": expected {expected}, found {found}", self.what))
     }
 
     pub(crate) fn end(self) -> Result<(), ScriptError> {

@@ -25,11 +25,7 @@ use crate::wire::{Reader, Request};
 /// Serves one accepted connection until it ends.
 pub(crate) fn serve(shared: &Arc<Shared>, stream: Arc<TcpStream>) {
     let number = shared.admit(&stream);
-    let line = Line {
-        shared: Arc::clone(shared),
-        stream,
-        number,
-    };
+    let line = Line { shared: Arc::clone(shared), stream, number };
     let _ = line.stream.set_nodelay(true);
     if accept(&line) {
         if shared.fast {
@@ -53,57 +49,29 @@ fn requests(line: &Line) {
 
 /// Rules for the connection itself; false if they end it.
 fn accept(line: &Line) -> bool {
-    let facts = Facts {
-        accept: true,
-        connection: line.number,
-        ..Facts::default()
-    };
-    let decided = line
-        .shared
-        .brain
-        .world
-        .lock()
-        .hits
-        .decide(&line.shared.rules, &facts);
+    let facts = Facts { accept: true, connection: line.number, ..Facts::default() };
+    let decided = line.shared.brain.world.lock().hits.decide(&line.shared.rules, &facts);
     let Some((action, _)) = decided else {
         return true;
     };
-    line.before(action.hold.as_deref(), action.delay) == Wake::Ready
-        && after(line, &action, Sent::Whole, false)
+    line.before(action.hold.as_deref(), action.delay) == Wake::Ready && after(line, &action, Sent::Whole, false)
 }
 
 /// Answers one request; false if the connection ends with it.
 pub(crate) fn answer(line: &Line, request: &Request) -> bool {
     if request.head.path.starts_with("/_control/") {
         let reply = control::answer(&line.shared, &request.head);
-        return send(
-            line,
-            reply,
-            &Action::default(),
-            &Vars::default(),
-            request.last,
-        ) == Sent::Whole
-            && !request.last;
+        return send(line, reply, &Action::default(), &Vars::default(), request.last) == Sent::Whole && !request.last;
     }
     let parsed = Parsed::new(request);
     let number = record(line, request, &parsed);
     let (action, count) = decide(line, request, &parsed);
     let vars = parsed.vars(&line.shared, count);
-    let Outcome {
-        sent,
-        status,
-        action,
-        began,
-    } = carry_out(line, request, &parsed, action, &vars);
+    let Outcome { sent, status, action, began } = carry_out(line, request, &parsed, action, &vars);
     line.shared.amend(number, |entry| {
         entry.status = status;
         entry.answered_us = began.map(|began| line.shared.brain.clock.micros(began));
-        entry.done_us = Some(
-            line.shared
-                .brain
-                .clock
-                .micros(line.shared.brain.clock.now()),
-        );
+        entry.done_us = Some(line.shared.brain.clock.micros(line.shared.brain.clock.now()));
         entry.closed_early = sent == Sent::Gone && !line.shared.stopping();
     });
     let goes_on = after(line, &action, sent, request.last);
@@ -123,23 +91,11 @@ pub(crate) struct Parsed {
 impl Parsed {
     fn new(request: &Request) -> Self {
         let message: Option<Value> = serde_json::from_slice(&request.body).ok();
-        let method = message
-            .as_ref()
-            .and_then(|message| message.get("method")?.as_str())
-            .map(str::to_owned);
-        let params = message
-            .as_ref()
-            .and_then(|message| message.get("params")?.as_object());
-        let name = method
-            .as_deref()
-            .zip(params)
-            .and_then(|(method, params)| name_of(method, params))
-            .map(str::to_owned);
-        Self {
-            message,
-            method,
-            name,
-        }
+        let method = message.as_ref().and_then(|message| message.get("method")?.as_str()).map(str::to_owned);
+        let params = message.as_ref().and_then(|message| message.get("params")?.as_object());
+        let name =
+            method.as_deref().zip(params).and_then(|(method, params)| name_of(method, params)).map(str::to_owned);
+        Self { message, method, name }
     }
 
     pub(crate) fn params(&self) -> Option<&Value> {
@@ -148,11 +104,7 @@ impl Parsed {
 
     fn vars(&self, shared: &Shared, count: u64) -> Vars {
         let at = |pointer: &str| {
-            self.message
-                .as_ref()
-                .and_then(|message| message.pointer(pointer))
-                .cloned()
-                .unwrap_or_default()
+            self.message.as_ref().and_then(|message| message.pointer(pointer)).cloned().unwrap_or_default()
         };
         if shared.rules.is_empty() && shared.brain.lives.is_empty() {
             // Nothing scripted: spare large arguments the copying.
@@ -201,13 +153,9 @@ fn decide(line: &Line, request: &Request, parsed: &Parsed) -> (Action, u64) {
     }
     let mut world = line.shared.brain.world.lock();
     let name = parsed.name.as_deref();
-    let is_task = parsed
-        .method
-        .as_deref()
-        .is_some_and(|method| method.starts_with("tasks/"));
+    let is_task = parsed.method.as_deref().is_some_and(|method| method.starts_with("tasks/"));
     let tool = if is_task {
-        name.and_then(|name| world.tasks.tool_of(name))
-            .map(str::to_owned)
+        name.and_then(|name| world.tasks.tool_of(name)).map(str::to_owned)
     } else {
         name.map(str::to_owned)
     };
@@ -222,10 +170,7 @@ fn decide(line: &Line, request: &Request, parsed: &Parsed) -> (Action, u64) {
         tool: tool.as_deref(),
         params: parsed.params(),
     };
-    world
-        .hits
-        .decide(&line.shared.rules, &facts)
-        .unwrap_or_default()
+    world.hits.decide(&line.shared.rules, &facts).unwrap_or_default()
 }
 
 /// How a request was answered.
@@ -240,36 +185,20 @@ struct Outcome {
 
 impl Outcome {
     fn gone(action: Action) -> Self {
-        Self {
-            sent: Sent::Gone,
-            status: None,
-            action,
-            began: None,
-        }
+        Self { sent: Sent::Gone, status: None, action, began: None }
     }
 }
 
 /// Runs the action.
-fn carry_out(
-    line: &Line,
-    request: &Request,
-    parsed: &Parsed,
-    action: Action,
-    vars: &Vars,
-) -> Outcome {
+fn carry_out(line: &Line, request: &Request, parsed: &Parsed, action: Action, vars: &Vars) -> Outcome {
     // `run` does the work at once, whatever becomes of its answer.
-    let early = action
-        .run
-        .then(|| well_behaved(&line.shared, request, parsed));
+    let early = action.run.then(|| well_behaved(&line.shared, request, parsed));
     if line.before(action.hold.as_deref(), action.delay) != Wake::Ready {
         return Outcome::gone(action);
     }
-    let normal = early
-        .or_else(|| render::runs(&action).then(|| well_behaved(&line.shared, request, parsed)));
+    let normal = early.or_else(|| render::runs(&action).then(|| well_behaved(&line.shared, request, parsed)));
     let scripted = render::scripted(&action, vars);
-    let mut reply = scripted
-        .or(normal)
-        .unwrap_or_else(|| Reply::new(200, Body::Empty));
+    let mut reply = scripted.or(normal).unwrap_or_else(|| Reply::new(200, Body::Empty));
     let mut action = action;
     if let Some(act) = reply.act.take() {
         // The life of a task has the word; a rule that only shapes bytes yields to it.
@@ -287,12 +216,7 @@ fn carry_out(
     let began = line.shared.brain.clock.now();
     let status = Some(reply.status).filter(|status| *status > 0);
     let sent = send(line, reply, &action, vars, request.last);
-    Outcome {
-        sent,
-        status,
-        action,
-        began: status.map(|_| began),
-    }
+    Outcome { sent, status, action, began: status.map(|_| began) }
 }
 
 /// What becomes of the connection; true if it takes another request.
@@ -304,11 +228,7 @@ fn after(line: &Line, action: &Action, sent: Sent, last: bool) -> bool {
     } else {
         Then::Keep
     };
-    let then = if sent == Sent::Gone {
-        Then::CloseSilently
-    } else {
-        action.then.unwrap_or(default)
-    };
+    let then = if sent == Sent::Gone { Then::CloseSilently } else { action.then.unwrap_or(default) };
     if then == Then::Keep {
         return true;
     }

@@ -18,20 +18,15 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer,
     match name {
         "fail_job" => {
             let data = json!({"reason": "scripted", "step": plan.steps});
-            plan.end =
-                End::Error(json!({"code": -32050, "message": "the job failed", "data": data}));
+            plan.end = End::Error(json!({"code": -32050, "message": "the job failed", "data": data}));
         }
         "cancelled_job" => plan.end = End::Cancelled,
         "tool_error_job" => plan.end = End::Result(error_result("the job's tool failed")),
         "ask_then_task" => {
             need_tasks(brain, call)?;
-            let questions = Map::from_iter([(
-                "name".to_owned(),
-                question("elicitation", "Your name?", "name"),
-            )]);
+            let questions = Map::from_iter([("name".to_owned(), question("elicitation", "Your name?", "name"))]);
             let Some(found) = answers(call, &questions) else {
-                return input_required(brain, call, questions, Some(&json!({"round": 1})))
-                    .map(Answer::Result);
+                return input_required(brain, call, questions, Some(&json!({"round": 1}))).map(Answer::Result);
             };
             plan.end = End::Result(text(&format!("Hello, {}", named(&found["name"]))));
         }
@@ -47,35 +42,19 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer,
 
 /// What an accepted form says under `name`, or how it was refused.
 pub(crate) fn named(answer: &Value) -> String {
-    let given = answer["content"]["name"]
-        .as_str()
-        .or_else(|| answer["action"].as_str());
+    let given = answer["content"]["name"].as_str().or_else(|| answer["action"].as_str());
     given.unwrap_or("nobody").to_owned()
 }
 
 /// A plan from the arguments that all jobs share.
 pub(crate) fn plan(brain: &Brain, call: &Call<'_>) -> Plan {
     let steps = call.number("steps", 3);
-    let ttl = call
-        .arguments()
-        .get("ttl_ms")
-        .cloned()
-        .unwrap_or_else(|| brain.options.ttl_ms.into());
-    let poll = call
-        .arguments()
-        .get("poll_ms")
-        .cloned()
-        .unwrap_or_else(|| brain.options.poll_interval_ms.into());
+    let ttl = call.arguments().get("ttl_ms").cloned().unwrap_or_else(|| brain.options.ttl_ms.into());
+    let poll = call.arguments().get("poll_ms").cloned().unwrap_or_else(|| brain.options.poll_interval_ms.into());
     let mut asks = Vec::new();
     if call.flag("ask") {
-        let requests = Map::from_iter([(
-            "ask-1".to_owned(),
-            question("elicitation", "Go on?", "value"),
-        )]);
-        asks.push(Ask {
-            after: steps / 2,
-            requests,
-        });
+        let requests = Map::from_iter([("ask-1".to_owned(), question("elicitation", "Go on?", "value"))]);
+        asks.push(Ask { after: steps / 2, requests });
     }
     Plan {
         steps,
@@ -87,15 +66,8 @@ pub(crate) fn plan(brain: &Brain, call: &Call<'_>) -> Plan {
             Some("late") => OnCancel::Late,
             _ => OnCancel::AtOnce,
         },
-        fields: Map::from_iter([
-            ("ttlMs".to_owned(), ttl),
-            ("pollIntervalMs".to_owned(), poll),
-        ]),
-        forget_after: call
-            .arguments()
-            .get("forget_ms")
-            .and_then(Value::as_u64)
-            .map(Duration::from_millis),
+        fields: Map::from_iter([("ttlMs".to_owned(), ttl), ("pollIntervalMs".to_owned(), poll)]),
+        forget_after: call.arguments().get("forget_ms").and_then(Value::as_u64).map(Duration::from_millis),
     }
 }
 
@@ -105,11 +77,7 @@ pub(crate) fn granted(brain: &Brain, call: &Call<'_>) -> bool {
 }
 
 fn need_tasks(brain: &Brain, call: &Call<'_>) -> Result<(), RpcError> {
-    if granted(brain, call) {
-        Ok(())
-    } else {
-        Err(RpcError::missing(json!({"extensions": {TASKS: {}}})))
-    }
+    if granted(brain, call) { Ok(()) } else { Err(RpcError::missing(json!({"extensions": {TASKS: {}}}))) }
 }
 
 /// Creates the task; its seed is the answer.
@@ -129,11 +97,7 @@ pub(crate) fn create(brain: &Brain, call: &Call<'_>, plan: Plan) -> Result<Answe
 }
 
 /// Creates a task with a scripted life, under the id that the script may give.
-pub(crate) fn scripted(
-    brain: &Brain,
-    call: &Call<'_>,
-    life: &Arc<Life>,
-) -> Result<Answer, RpcError> {
+pub(crate) fn scripted(brain: &Brain, call: &Call<'_>, life: &Arc<Life>) -> Result<Answer, RpcError> {
     need_tasks(brain, call)?;
     let seed = brain.tasks(|tasks, clock| {
         let id = match &life.id {

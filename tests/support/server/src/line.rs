@@ -48,11 +48,7 @@ impl Line {
 
     /// Waits this long.
     pub(crate) fn pause(&self, time: Duration) -> Wake {
-        if time.is_zero() {
-            Wake::Ready
-        } else {
-            self.wait(now().checked_add(time), |_| false)
-        }
+        if time.is_zero() { Wake::Ready } else { self.wait(now().checked_add(time), |_| false) }
     }
 
     /// Waits for ever.
@@ -88,10 +84,7 @@ impl Line {
                 return Wake::Ready;
             }
             let look = present + LOOK;
-            let timed_out = brain
-                .moved
-                .wait_until(&mut world, until.map_or(look, |until| until.min(look)))
-                .timed_out();
+            let timed_out = brain.moved.wait_until(&mut world, until.map_or(look, |until| until.min(look))).timed_out();
             if timed_out && self.gone() {
                 return Wake::Gone;
             }

@@ -36,21 +36,9 @@ pub(crate) enum Turn {
 }
 
 const LISTS: [(&str, Change, &str); 3] = [
-    (
-        "toolsListChanged",
-        Change::Tools,
-        "notifications/tools/list_changed",
-    ),
-    (
-        "promptsListChanged",
-        Change::Prompts,
-        "notifications/prompts/list_changed",
-    ),
-    (
-        "resourcesListChanged",
-        Change::Resources,
-        "notifications/resources/list_changed",
-    ),
+    ("toolsListChanged", Change::Tools, "notifications/tools/list_changed"),
+    ("promptsListChanged", Change::Prompts, "notifications/prompts/list_changed"),
+    ("resourcesListChanged", Change::Resources, "notifications/resources/list_changed"),
 ];
 
 impl Listener {
@@ -76,28 +64,13 @@ impl Listener {
             }
         }
         if let Some(uris) = filter.get("resourceSubscriptions") {
-            listener
-                .acknowledged
-                .insert("resourceSubscriptions".to_owned(), uris.clone());
+            listener.acknowledged.insert("resourceSubscriptions".to_owned(), uris.clone());
         }
-        listener
-            .tasks
-            .retain(|task| brain.options.tasks && world.tasks.knows(task));
-        if let Some(asked) = filter
-            .get("taskIds")
-            .and_then(Value::as_array)
-            .filter(|_| brain.options.tasks)
-        {
-            let granted: Vec<&Value> = asked
-                .iter()
-                .filter(|task| {
-                    task.as_str()
-                        .is_some_and(|task| listener.tasks.contains(task))
-                })
-                .collect();
-            listener
-                .acknowledged
-                .insert("taskIds".to_owned(), json!(granted));
+        listener.tasks.retain(|task| brain.options.tasks && world.tasks.knows(task));
+        if let Some(asked) = filter.get("taskIds").and_then(Value::as_array).filter(|_| brain.options.tasks) {
+            let granted: Vec<&Value> =
+                asked.iter().filter(|task| task.as_str().is_some_and(|task| listener.tasks.contains(task))).collect();
+            listener.acknowledged.insert("taskIds".to_owned(), json!(granted));
         }
         listener.schedule(brain, &world);
         listener
@@ -110,11 +83,7 @@ impl Listener {
                 continue;
             };
             let mut at = brain.clock.now();
-            for Push {
-                delay,
-                task: fields,
-            } in &life.pushes
-            {
+            for Push { delay, task: fields } in &life.pushes {
                 at += *delay;
                 let mut params = world.tasks.seed(task, &brain.clock);
                 crate::subst::lay_over(&mut params, &json!({"resultType": "$absent"}));
@@ -144,9 +113,7 @@ impl Listener {
         if !self.begun {
             self.begun = true;
             let params = json!({"notifications": self.acknowledged});
-            return Turn::Say(
-                self.notification("notifications/subscriptions/acknowledged", params),
-            );
+            return Turn::Say(self.notification("notifications/subscriptions/acknowledged", params));
         }
         let now = brain.clock.now();
         world.tasks.tick(now);
@@ -160,10 +127,7 @@ impl Listener {
         }
         match self.queue.pop_front() {
             Some(message) => Turn::Say(message),
-            None => Turn::Wait(earliest(
-                world.tasks.next_due(),
-                self.scripted.front().map(|(at, _)| *at),
-            )),
+            None => Turn::Wait(earliest(world.tasks.next_due(), self.scripted.front().map(|(at, _)| *at))),
         }
     }
 
@@ -198,14 +162,10 @@ impl Listener {
     fn heard(&self, change: &Change) -> Option<Value> {
         if let Change::Resource(uri) = change {
             let wanted = self.resources.contains(uri);
-            return wanted.then(|| {
-                self.notification("notifications/resources/updated", json!({"uri": uri}))
-            });
+            return wanted.then(|| self.notification("notifications/resources/updated", json!({"uri": uri})));
         }
         let (key, _, method) = LISTS.iter().find(|(_, kind, _)| kind == change)?;
-        self.changes
-            .contains(key)
-            .then(|| self.notification(method, json!({})))
+        self.changes.contains(key).then(|| self.notification(method, json!({})))
     }
 
     fn notification(&self, method: &str, mut params: Value) -> Value {
@@ -216,11 +176,7 @@ impl Listener {
 
 fn strings(filter: &Map<String, Value>, key: &str) -> HashSet<String> {
     let list = filter.get(key).and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {

@@ -56,11 +56,7 @@ impl Cursor {
                 self.used += 1;
                 return Some(step);
             }
-            *self = Self {
-                index: self.index + 1,
-                used: 0,
-                entered: seen,
-            };
+            *self = Self { index: self.index + 1, used: 0, entered: seen };
         }
         None
     }
@@ -92,11 +88,7 @@ impl Scripted {
     /// The next answer to `tasks/get`, and whether a new step began with it.
     pub(crate) fn poll(&mut self, base: Value) -> (Box<Action>, bool) {
         let index = self.polls.index;
-        let action = self
-            .polls
-            .next(&self.life.polls, self.seen)
-            .map(|step| step.action.clone())
-            .unwrap_or_default();
+        let action = self.polls.next(&self.life.polls, self.seen).map(|step| step.action.clone()).unwrap_or_default();
         let moved = self.polls.index != index;
         // Without content of its own a step is the snapshot of a working task, with the bytes treated as told.
         let task = match &action.payload {
@@ -161,16 +153,13 @@ mod tests {
 
     fn status(scripted: &mut Scripted) -> String {
         let action = scripted.poll(json!({"status": "working"})).0;
-        let Payload::Result(result) = action.payload else {
-            panic!("no snapshot: {action:?}")
-        };
+        let Payload::Result(result) = action.payload else { panic!("no snapshot: {action:?}") };
         result["status"].as_str().unwrap_or_default().to_owned()
     }
 
     #[test]
     fn steps_count_polls_and_the_last_one_stays() {
-        let mut task =
-            scripted(json!([{"task": {"status": "a"}, "times": 2}, {"task": {"status": "b"}}]));
+        let mut task = scripted(json!([{"task": {"status": "a"}, "times": 2}, {"task": {"status": "b"}}]));
         let seen: Vec<String> = (0..4).map(|_| status(&mut task)).collect();
         assert_eq!(seen, ["a", "a", "b", "b"]);
     }

@@ -40,10 +40,7 @@ pub struct Recorded {
 impl Recorded {
     /// The value of the first header of this name, compared without case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; null if it is none.
@@ -76,11 +73,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            entries: VecDeque::new(),
-            limit,
-            next: 0,
-        }
+        Self { entries: VecDeque::new(), limit, next: 0 }
     }
 
     /// Keeps `entry` and returns its number; the oldest one falls out over the limit.
@@ -100,9 +93,7 @@ impl Log {
     /// Changes an entry that is still kept.
     pub(crate) fn amend(&mut self, number: u64, change: impl FnOnce(&mut Recorded)) {
         let kept = u64::try_from(self.entries.len()).unwrap_or(u64::MAX);
-        let index = number
-            .checked_sub(self.next - kept)
-            .and_then(|at| usize::try_from(at).ok());
+        let index = number.checked_sub(self.next - kept).and_then(|at| usize::try_from(at).ok());
         if let Some(entry) = index.and_then(|at| self.entries.get_mut(at)) {
             change(entry);
         }

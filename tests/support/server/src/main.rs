@@ -61,31 +61,23 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Args, String> {
                 found.host = host.to_owned();
                 found.port = port.parse().map_err(|_| "--http: no port")?;
             }
-            "--script" => {
-                document =
-                    json(&std::fs::read_to_string(value()?).map_err(|error| error.to_string())?)?
-            }
+            "--script" => document = json(&std::fs::read_to_string(value()?).map_err(|error| error.to_string())?)?,
             "--script-json" => document = json(&value()?)?,
             "--stdin-guard" => found.stdin_guard = true,
             "--max-seconds" => {
-                found.max =
-                    Duration::from_secs(value()?.parse().map_err(|_| "--max-seconds: no number")?)
+                found.max = Duration::from_secs(value()?.parse().map_err(|_| "--max-seconds: no number")?)
             }
             "--fast" => found.fast = true,
             "--raw-echo" => {
                 let text = value()?;
-                let sizes = text
-                    .split_once(',')
-                    .and_then(|(q, a)| q.parse().ok().zip(a.parse().ok()));
+                let sizes = text.split_once(',').and_then(|(q, a)| q.parse().ok().zip(a.parse().ok()));
                 found.raw_echo = Some(sizes.ok_or("--raw-echo needs Q,A")?);
             }
             other => return Err(format!("unknown argument {other}")),
         }
     }
     if let (true, Some(map)) = (found.host != "127.0.0.1", document.as_object_mut()) {
-        let options = map
-            .entry("options")
-            .or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let options = map.entry("options").or_insert_with(|| Value::Object(serde_json::Map::new()));
         if let Some(options) = options.as_object_mut() {
             options.insert("host".to_owned(), found.host.clone().into());
         }
@@ -111,9 +103,7 @@ fn run(args: Args) -> std::io::Result<()> {
             std::thread::park_timeout(max);
             std::process::exit(0);
         });
-        return raw_echo((args.host, args.port), question, answer, |address| {
-            println!("listening tcp {address}")
-        });
+        return raw_echo((args.host, args.port), question, answer, |address| println!("listening tcp {address}"));
     }
     let server = TestServer::start_at(args.script, args.port, args.fast)?;
     println!("listening {}", server.url());

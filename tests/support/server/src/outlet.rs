@@ -53,8 +53,7 @@ impl<'a> Outlet<'a> {
     pub(crate) fn body(&mut self, bytes: &[u8]) {
         if self.framing == Framing::Chunked {
             if !bytes.is_empty() {
-                self.pending
-                    .extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                self.pending.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
                 self.pending.extend_from_slice(bytes);
                 self.pending.extend_from_slice(b"\r\n");
             }

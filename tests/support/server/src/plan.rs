@@ -68,17 +68,8 @@ pub(crate) struct Next {
 
 impl Progress {
     pub(crate) fn new(plan: Plan, now: Instant) -> Self {
-        let phase = Phase::Working {
-            step: 0,
-            since: now,
-        };
-        Self {
-            plan,
-            phase,
-            asked: 0,
-            answers: Map::new(),
-            cancelling: false,
-        }
+        let phase = Phase::Working { step: 0, since: now };
+        Self { plan, phase, asked: 0, answers: Map::new(), cancelling: false }
     }
 
     /// Ends the task, otherwise than planned if `end` says so; false if it has ended before.
@@ -93,55 +84,27 @@ impl Progress {
     /// One transition at most: the queue of due moments comes back for the next.
     pub(crate) fn advance(&mut self, now: Instant) -> Next {
         let Phase::Working { step, since } = self.phase else {
-            return Next {
-                changed: None,
-                due: None,
-            };
+            return Next { changed: None, due: None };
         };
-        let ask = self
-            .plan
-            .asks
-            .get(self.asked)
-            .filter(|ask| ask.after <= step);
+        let ask = self.plan.asks.get(self.asked).filter(|ask| ask.after <= step);
         if let Some(ask) = ask {
-            self.phase = Phase::Asking {
-                step,
-                open: ask.requests.clone(),
-            };
+            self.phase = Phase::Asking { step, open: ask.requests.clone() };
             self.asked += 1;
-            return Next {
-                changed: Some(now),
-                due: None,
-            };
+            return Next { changed: Some(now), due: None };
         }
         if step >= self.plan.steps {
             self.phase = Phase::Ended(None);
-            return Next {
-                changed: Some(now),
-                due: None,
-            };
+            return Next { changed: Some(now), due: None };
         }
         if now < since + self.plan.step {
-            return Next {
-                changed: None,
-                due: Some(since + self.plan.step),
-            };
+            return Next { changed: None, due: Some(since + self.plan.step) };
         }
         if self.cancelling {
             self.phase = Phase::Ended(Some(End::Cancelled));
-            return Next {
-                changed: Some(now),
-                due: None,
-            };
+            return Next { changed: Some(now), due: None };
         }
-        self.phase = Phase::Working {
-            step: step + 1,
-            since: now,
-        };
-        Next {
-            changed: Some(now),
-            due: Some(now),
-        }
+        self.phase = Phase::Working { step: step + 1, since: now };
+        Next { changed: Some(now), due: Some(now) }
     }
 
     /// Takes answers to open questions, ignores others; true if anything changed.
@@ -172,10 +135,7 @@ impl Progress {
             Phase::Asking { .. } => ("input_required", "waiting for input".to_owned()),
             Phase::Ended(end) => match end.as_ref().unwrap_or(&self.plan.end) {
                 End::Result(_) => ("completed", format!("step {steps} of {steps}")),
-                End::Error(error) => (
-                    "failed",
-                    error["message"].as_str().unwrap_or_default().to_owned(),
-                ),
+                End::Error(error) => ("failed", error["message"].as_str().unwrap_or_default().to_owned()),
                 End::Cancelled => ("cancelled", "cancelled".to_owned()),
             },
         };
@@ -198,10 +158,7 @@ impl Progress {
 
     fn with_answers(&self, result: &Value) -> Value {
         let mut result = result.clone();
-        if let (false, Some(text)) = (
-            self.answers.is_empty(),
-            result.pointer_mut("/content/0/text"),
-        ) {
+        if let (false, Some(text)) = (self.answers.is_empty(), result.pointer_mut("/content/0/text")) {
             let answers = Value::Object(self.answers.clone());
             *text = format!("{}; answers: {answers}", text.as_str().unwrap_or_default()).into();
         }

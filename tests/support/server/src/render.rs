@@ -8,25 +8,20 @@ use crate::subst::{Vars, lay_over};
 
 /// The answer that an action brings along; `None` where the well-behaved one is wanted.
 pub(crate) fn scripted(action: &Action, vars: &Vars) -> Option<Reply> {
-    let message = |key: &str, value: &Value| json!({"jsonrpc": "2.0", "id": vars.fill(&"$id".into()), key: vars.fill(value)});
+    let message =
+        |key: &str, value: &Value| json!({"jsonrpc": "2.0", "id": vars.fill(&"$id".into()), key: vars.fill(value)});
     let (status, body) = match &action.payload {
         Payload::Normal => return None,
         Payload::Nothing => (0, Body::Empty),
         Payload::Result(result) => (200, Body::Message(message("result", result))),
         Payload::Error(error) => {
             let code = error["code"].as_i64().unwrap_or_default();
-            (
-                RpcError::new(code, "").http_status(),
-                Body::Message(message("error", error)),
-            )
+            (RpcError::new(code, "").http_status(), Body::Message(message("error", error)))
         }
         Payload::Message(whole) => (200, Body::Message(vars.fill(whole))),
         Payload::Raw(bytes) => (200, Body::Raw(vars.fill_bytes(bytes))),
         Payload::Sse(frames) => (200, Body::Frames(frames.clone())),
-        Payload::Task(fields) => (
-            200,
-            Body::Message(message("result", &Value::Object(fields.clone()))),
-        ),
+        Payload::Task(fields) => (200, Body::Message(message("result", &Value::Object(fields.clone())))),
     };
     Some(Reply::new(status, body))
 }
@@ -45,11 +40,7 @@ pub(crate) fn adjust(reply: &mut Reply, action: &Action, vars: &Vars) {
     if let Body::Message(message) = &mut reply.body {
         if let Some(patch) = &action.patch {
             let patch = vars.fill(patch);
-            let target = if message.get("result").is_some() {
-                &mut message["result"]
-            } else {
-                &mut *message
-            };
+            let target = if message.get("result").is_some() { &mut message["result"] } else { &mut *message };
             lay_over(target, &patch);
         }
         form_id(message, action.id);
@@ -72,12 +63,7 @@ pub(crate) fn form_id(message: &mut Value, form: IdForm) {
     let Some(id) = map.get_mut("id") else { return };
     match form {
         IdForm::Same | IdForm::Absent => {}
-        IdForm::Text => {
-            *id = id
-                .as_str()
-                .map_or_else(|| id.to_string(), str::to_owned)
-                .into()
-        }
+        IdForm::Text => *id = id.as_str().map_or_else(|| id.to_string(), str::to_owned).into(),
         IdForm::Null => *id = Value::Null,
         IdForm::Other => {
             *id = match id.as_i64() {
@@ -92,11 +78,7 @@ pub(crate) fn form_id(message: &mut Value, form: IdForm) {
 pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
     let (prefix, content, eol) = match &frame.body {
         FrameBody::Raw(bytes) => return vars.fill_bytes(bytes),
-        FrameBody::Event {
-            prefix,
-            content,
-            eol,
-        } => (prefix, content, eol),
+        FrameBody::Event { prefix, content, eol } => (prefix, content, eol),
     };
     let mut message = match content {
         Content::None => return format!("{}{eol}", vars.fill_text(prefix)).into_bytes(),
@@ -130,11 +112,7 @@ pub(crate) struct Ending {
 
 /// Status line and headers.
 pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, ending: Ending) -> Vec<u8> {
-    let Ending {
-        framing,
-        length,
-        last,
-    } = ending;
+    let Ending { framing, length, last } = ending;
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| headers.push((name.to_owned(), value));
     match &reply.body {
@@ -147,9 +125,7 @@ pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, ending: Ending) 
         }
     }
     match (action.content_length.or(length), framing) {
-        (Some(length), Framing::Length | Framing::Close) => {
-            put("Content-Length", length.to_string())
-        }
+        (Some(length), Framing::Length | Framing::Close) => put("Content-Length", length.to_string()),
         (_, Framing::Chunked) => put("Transfer-Encoding", "chunked".to_owned()),
         (None, Framing::Length | Framing::Close) => {}
     }

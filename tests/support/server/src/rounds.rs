@@ -16,11 +16,7 @@ pub(crate) fn question(kind: &str, message: &str, field: &str) -> Value {
         "url" => json!({"method": "elicitation/create", "params": {
             "mode": "url", "message": message, "url": "https://example.com/consent", "elicitationId": field}}),
         _ => {
-            let kind = if field == "ok" || field == "confirm" {
-                "boolean"
-            } else {
-                "string"
-            };
+            let kind = if field == "ok" || field == "confirm" { "boolean" } else { "string" };
             json!({"method": "elicitation/create", "params": {
                 "mode": "form", "message": message,
                 "requestedSchema": {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}}})
@@ -38,15 +34,8 @@ fn capability(question: &Value) -> &'static str {
 }
 
 /// -32021 unless the client declared what these questions need.
-pub(crate) fn declared(
-    brain: &Brain,
-    call: &Call<'_>,
-    questions: &Map<String, Value>,
-) -> Result<(), RpcError> {
-    let lacking = questions
-        .values()
-        .map(capability)
-        .find(|name| !call.has_capability(name));
+pub(crate) fn declared(brain: &Brain, call: &Call<'_>, questions: &Map<String, Value>) -> Result<(), RpcError> {
+    let lacking = questions.values().map(capability).find(|name| !call.has_capability(name));
     match lacking.filter(|_| brain.options.check_capabilities) {
         Some(name) => Err(RpcError::missing(json!({name: {}}))),
         None => Ok(()),
@@ -81,27 +70,17 @@ pub(crate) fn unseal(brain: &Brain, call: &Call<'_>) -> Result<Option<Value>, Rp
     };
     let opened = sealed.as_str().and_then(|sealed| {
         let (text, tag) = sealed.split_once('.')?;
-        let bytes = URL_SAFE_NO_PAD
-            .decode(text)
-            .ok()
-            .filter(|_| brain.tag(text) == tag)?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|_| brain.tag(text) == tag)?;
         serde_json::from_slice(&bytes).ok()
     });
-    opened
-        .map(Some)
-        .ok_or_else(|| RpcError::invalid("requestState failed its integrity check"))
+    opened.map(Some).ok_or_else(|| RpcError::invalid("requestState failed its integrity check"))
 }
 
 /// The answers to all of `questions`; `None` where one is missing or makes no sense.
-pub(crate) fn answers(
-    call: &Call<'_>,
-    questions: &Map<String, Value>,
-) -> Option<Map<String, Value>> {
+pub(crate) fn answers(call: &Call<'_>, questions: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut found = Map::new();
     for (key, question) in questions {
-        let answer = call
-            .answer(key)
-            .filter(|answer| sensible(question, answer))?;
+        let answer = call.answer(key).filter(|answer| sensible(question, answer))?;
         found.insert(key.clone(), answer.clone());
     }
     Some(found)
@@ -113,8 +92,7 @@ fn sensible(question: &Value, answer: &Value) -> bool {
         "roots" => answer.get("roots").is_some_and(Value::is_array),
         _ => match answer.get("action").and_then(Value::as_str) {
             Some("accept") => {
-                question["params"]["mode"] == "url"
-                    || answer.get("content").is_some_and(Value::is_object)
+                question["params"]["mode"] == "url" || answer.get("content").is_some_and(Value::is_object)
             }
             Some("decline" | "cancel") => true,
             _ => false,
@@ -124,17 +102,10 @@ fn sensible(question: &Value, answer: &Value) -> bool {
 
 /// The prompt that needs a context: the context, or the question for it.
 pub(crate) fn prompt(brain: &Brain, call: &Call<'_>) -> Result<Result<String, Value>, RpcError> {
-    let question = question(
-        "elicitation",
-        "What context should the prompt use?",
-        "context",
-    );
+    let question = question("elicitation", "What context should the prompt use?", "context");
     let questions = Map::from_iter([("user_context".to_owned(), question)]);
     match answers(call, &questions) {
-        Some(found) => Ok(Ok(found["user_context"]["content"]["context"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned())),
+        Some(found) => Ok(Ok(found["user_context"]["content"]["context"].as_str().unwrap_or_default().to_owned())),
         None => input_required(brain, call, questions, None).map(Err),
     }
 }

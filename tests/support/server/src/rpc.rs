@@ -32,11 +32,7 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        Self { code, message: message.into(), data: None }
     }
 
     pub(crate) fn with(mut self, data: Value) -> Self {
@@ -66,8 +62,9 @@ impl RpcError {
     pub(crate) fn http_status(&self) -> u16 {
         match self.code {
             METHOD_NOT_FOUND => 404,
-            PARSE | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | MISSING_CAPABILITY
-            | UNSUPPORTED_VERSION => 400,
+            PARSE | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION => {
+                400
+            }
             _ => 200,
         }
     }
@@ -86,14 +83,11 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn has_capability(&self, name: &str) -> bool {
-        self.meta(CAPABILITIES)
-            .is_some_and(|caps| caps.get(name).is_some())
+        self.meta(CAPABILITIES).is_some_and(|caps| caps.get(name).is_some())
     }
 
     pub(crate) fn has_tasks(&self) -> bool {
-        let extensions = self
-            .meta(CAPABILITIES)
-            .and_then(|caps| caps.get("extensions"));
+        let extensions = self.meta(CAPABILITIES).and_then(|caps| caps.get("extensions"));
         extensions.is_some_and(|extensions| extensions.get(TASKS).is_some())
     }
 
@@ -108,17 +102,11 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn number(&self, key: &str, default: u64) -> u64 {
-        self.arguments()
-            .get(key)
-            .and_then(as_whole)
-            .unwrap_or(default)
+        self.arguments().get(key).and_then(as_whole).unwrap_or(default)
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.arguments()
-            .get(key)
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
+        self.arguments().get(key).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// The client's answer to one question of an earlier round.
@@ -130,12 +118,7 @@ impl<'a> Call<'a> {
 /// A whole number, also when written as `9.0`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn as_whole(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| {
-        value
-            .as_f64()
-            .filter(|number| *number >= 0.0)
-            .map(|number| number as u64)
-    })
+    value.as_u64().or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64))
 }
 
 /// An answer before the carrier writes it.
@@ -159,20 +142,11 @@ pub(crate) enum Body {
 
 impl Reply {
     pub(crate) fn new(status: u16, body: Body) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            delay: Duration::ZERO,
-            body,
-            act: None,
-        }
+        Self { status, headers: Vec::new(), delay: Duration::ZERO, body, act: None }
     }
 
     pub(crate) fn result(id: &Value, result: &Value) -> Self {
-        Self::new(
-            200,
-            Body::Message(json!({"jsonrpc": "2.0", "id": id, "result": result})),
-        )
+        Self::new(200, Body::Message(json!({"jsonrpc": "2.0", "id": id, "result": result})))
     }
 
     pub(crate) fn error(id: Option<&Value>, error: &RpcError) -> Self {

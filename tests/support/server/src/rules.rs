@@ -61,11 +61,7 @@ impl Rule {
         let nth = fields.number("nth")?;
         let from = nth.or(fields.number("from")?).unwrap_or(1);
         let to = nth.or(fields.number("to")?).unwrap_or(u64::MAX);
-        let per_connection = choice(
-            &mut fields,
-            "per",
-            &[("server", false), ("connection", true)],
-        )?;
+        let per_connection = choice(&mut fields, "per", &[("server", false), ("connection", true)])?;
         let pattern = Pattern {
             accept: fields.flag("accept")?.unwrap_or(false),
             http: fields.text("http")?,
@@ -78,13 +74,7 @@ impl Rule {
             params: fields.take("params"),
         };
         fields.end()?;
-        Ok(Self {
-            pattern,
-            from,
-            to,
-            per_connection: per_connection.unwrap_or(false),
-            action,
-        })
+        Ok(Self { pattern, from, to, per_connection: per_connection.unwrap_or(false), action })
     }
 }
 
@@ -102,28 +92,14 @@ fn header_tests(fields: &mut Fields) -> Result<Vec<(String, Option<String>)>, Sc
 impl Pattern {
     fn fits(&self, facts: &Facts<'_>) -> bool {
         self.accept == facts.accept
-            && self
-                .connection
-                .is_none_or(|number| number == facts.connection)
-            && self
-                .http
-                .as_deref()
-                .is_none_or(|http| http.eq_ignore_ascii_case(facts.http))
-            && self
-                .path
-                .as_deref()
-                .is_none_or(|path| glob(path, facts.path))
+            && self.connection.is_none_or(|number| number == facts.connection)
+            && self.http.as_deref().is_none_or(|http| http.eq_ignore_ascii_case(facts.http))
+            && self.path.as_deref().is_none_or(|path| glob(path, facts.path))
             && wanted(self.method.as_deref(), facts.method)
             && wanted(self.name.as_deref(), facts.name)
             && wanted(self.tool.as_deref(), facts.tool)
-            && self
-                .headers
-                .iter()
-                .all(|(name, test)| header_fits(facts.headers, name, test.as_deref()))
-            && self
-                .params
-                .as_ref()
-                .is_none_or(|part| facts.params.is_some_and(|whole| contains(whole, part)))
+            && self.headers.iter().all(|(name, test)| header_fits(facts.headers, name, test.as_deref()))
+            && self.params.as_ref().is_none_or(|part| facts.params.is_some_and(|whole| contains(whole, part)))
     }
 }
 
@@ -133,16 +109,11 @@ fn wanted(pattern: Option<&str>, found: Option<&str>) -> bool {
 
 /// Equality, or a common beginning where the pattern ends in `*`.
 fn glob(pattern: &str, text: &str) -> bool {
-    pattern
-        .strip_suffix('*')
-        .map_or(pattern == text, |start| text.starts_with(start))
+    pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
 }
 
 fn header_fits(headers: &[(String, String)], name: &str, test: Option<&str>) -> bool {
-    let found = headers
-        .iter()
-        .find(|(key, _)| key.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.as_str());
+    let found = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str());
     match (test, found) {
         (None, found) => found.is_none(),
         (Some("*"), found) => found.is_some(),
@@ -161,16 +132,8 @@ impl Hits {
     /// when another rule took the first.
     pub(crate) fn decide(&mut self, rules: &[Rule], facts: &Facts<'_>) -> Option<(Action, u64)> {
         let mut taken = None;
-        for (index, rule) in rules
-            .iter()
-            .enumerate()
-            .filter(|(_, rule)| rule.pattern.fits(facts))
-        {
-            let scope = if rule.per_connection {
-                facts.connection
-            } else {
-                0
-            };
+        for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.pattern.fits(facts)) {
+            let scope = if rule.per_connection { facts.connection } else { 0 };
             let count = self.0.entry((index, scope)).or_insert(0);
             *count += 1;
             if taken.is_none() && (rule.from..=rule.to).contains(count) {
@@ -187,20 +150,12 @@ mod tests {
     use serde_json::{Value, json};
 
     fn rules(list: &[Value]) -> Vec<Rule> {
-        list.iter()
-            .map(|rule| Rule::parse(rule.clone()).unwrap())
-            .collect()
+        list.iter().map(|rule| Rule::parse(rule.clone()).unwrap()).collect()
     }
 
     fn statuses(rules: &[Rule], facts: &[Facts<'_>]) -> Vec<Option<u16>> {
         let mut hits = Hits::default();
-        facts
-            .iter()
-            .map(|facts| {
-                hits.decide(rules, facts)
-                    .and_then(|(action, _)| action.http_status)
-            })
-            .collect()
+        facts.iter().map(|facts| hits.decide(rules, facts).and_then(|(action, _)| action.http_status)).collect()
     }
 
     #[test]
@@ -209,61 +164,32 @@ mod tests {
             json!({"match": {"method": "tasks/get", "nth": 1}, "do": {"http_status": 501}}),
             json!({"match": {"method": "tasks/*", "from": 2, "to": 3}, "do": {"http_status": 502}}),
         ]);
-        let get = Facts {
-            method: Some("tasks/get"),
-            ..Facts::default()
-        };
-        assert_eq!(
-            statuses(&rules, &[get; 4]),
-            [Some(501), Some(502), Some(502), None]
-        );
+        let get = Facts { method: Some("tasks/get"), ..Facts::default() };
+        assert_eq!(statuses(&rules, &[get; 4]), [Some(501), Some(502), Some(502), None]);
     }
 
     #[test]
     fn a_connection_has_its_own_count() {
-        let rules =
-            rules(&[json!({"match": {"nth": 2, "per": "connection"}, "do": {"http_status": 500}})]);
-        let on = |connection| Facts {
-            connection,
-            ..Facts::default()
-        };
-        assert_eq!(
-            statuses(&rules, &[on(1), on(2), on(2), on(1)]),
-            [None, None, Some(500), Some(500)]
-        );
+        let rules = rules(&[json!({"match": {"nth": 2, "per": "connection"}, "do": {"http_status": 500}})]);
+        let on = |connection| Facts { connection, ..Facts::default() };
+        assert_eq!(statuses(&rules, &[on(1), on(2), on(2), on(1)]), [None, None, Some(500), Some(500)]);
     }
 
     #[test]
     fn headers_and_params_narrow_a_match() {
-        let rules = rules(&[
-            json!({"match": {"headers": {"authorization": null}, "params": {"name": "echo"}},
-            "do": {"http_status": 401}}),
-        ]);
+        let rules = rules(&[json!({"match": {"headers": {"authorization": null}, "params": {"name": "echo"}},
+            "do": {"http_status": 401}})]);
         let params = json!({"name": "echo", "arguments": {}});
         let headers = [("Authorization".to_owned(), "Bearer x".to_owned())];
-        let bare = Facts {
-            params: Some(&params),
-            ..Facts::default()
-        };
-        let signed = Facts {
-            headers: &headers,
-            ..bare
-        };
+        let bare = Facts { params: Some(&params), ..Facts::default() };
+        let signed = Facts { headers: &headers, ..bare };
         assert_eq!(statuses(&rules, &[bare, signed]), [Some(401), None]);
     }
 
     #[test]
     fn accepting_a_connection_is_matched_only_on_request() {
-        let rules = rules(&[
-            json!({"match": {"accept": true, "nth": 2}, "do": {"reset": true, "http_status": 599}}),
-        ]);
-        let accept = Facts {
-            accept: true,
-            ..Facts::default()
-        };
-        assert_eq!(
-            statuses(&rules, &[accept, Facts::default(), accept]),
-            [None, None, Some(599)]
-        );
+        let rules = rules(&[json!({"match": {"accept": true, "nth": 2}, "do": {"reset": true, "http_status": 599}})]);
+        let accept = Facts { accept: true, ..Facts::default() };
+        assert_eq!(statuses(&rules, &[accept, Facts::default(), accept]), [None, None, Some(599)]);
     }
 }

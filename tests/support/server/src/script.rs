@@ -31,8 +31,7 @@ impl Script {
     /// # Errors
     /// The text is not JSON, or not a script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let value =
-            serde_json::from_str(text).map_err(|error| ScriptError(format!("script: {error}")))?;
+        let value = serde_json::from_str(text).map_err(|error| ScriptError(format!("script: {error}")))?;
         Self::from_json(value)
     }
 
@@ -44,22 +43,10 @@ impl Script {
         let mut fields = Fields::new("script", value)?;
         fields.take("about");
         let options = Options::parse(Value::Object(fields.object("options")?.unwrap_or_default()))?;
-        let rules = fields
-            .list("rules")?
-            .into_iter()
-            .map(Rule::parse)
-            .collect::<Result<_, _>>()?;
-        let lives = fields
-            .list("tasks")?
-            .into_iter()
-            .map(Life::parse)
-            .collect::<Result<_, _>>()?;
+        let rules = fields.list("rules")?.into_iter().map(Rule::parse).collect::<Result<_, _>>()?;
+        let lives = fields.list("tasks")?.into_iter().map(Life::parse).collect::<Result<_, _>>()?;
         fields.end()?;
-        Ok(Self {
-            options,
-            rules,
-            lives,
-        })
+        Ok(Self { options, rules, lives })
     }
 
     /// Adds a rule, `{"match": {...}, "do": {...}}`.
@@ -68,8 +55,7 @@ impl Script {
     /// The rule is not understood: a test with a wrong script shall fail at once.
     #[must_use]
     pub fn rule(mut self, rule: Value) -> Self {
-        self.rules
-            .push(Rule::parse(rule).unwrap_or_else(|error| panic!("{error}")));
+        self.rules.push(Rule::parse(rule).unwrap_or_else(|error| panic!("{error}")));
         self
     }
 
@@ -79,8 +65,7 @@ impl Script {
     /// The life is not understood.
     #[must_use]
     pub fn task(mut self, life: Value) -> Self {
-        self.lives
-            .push(Life::parse(life).unwrap_or_else(|error| panic!("{error}")));
+        self.lives.push(Life::parse(life).unwrap_or_else(|error| panic!("{error}")));
         self
     }
 
@@ -166,19 +151,11 @@ impl Options {
             server_info: fields.flag("server_info")?.unwrap_or(base.server_info),
             tasks: fields.flag("tasks")?.unwrap_or(base.tasks),
             listen: fields.flag("listen")?.unwrap_or(base.listen),
-            strict_headers: fields
-                .flag("strict_headers")?
-                .unwrap_or(base.strict_headers),
-            check_capabilities: fields
-                .flag("check_capabilities")?
-                .unwrap_or(base.check_capabilities),
-            poll_interval_ms: fields
-                .number("poll_interval_ms")?
-                .unwrap_or(base.poll_interval_ms),
+            strict_headers: fields.flag("strict_headers")?.unwrap_or(base.strict_headers),
+            check_capabilities: fields.flag("check_capabilities")?.unwrap_or(base.check_capabilities),
+            poll_interval_ms: fields.number("poll_interval_ms")?.unwrap_or(base.poll_interval_ms),
             ttl_ms: fields.number("ttl_ms")?.unwrap_or(base.ttl_ms),
-            keep_alive_ms: fields
-                .number("keep_alive_ms")?
-                .unwrap_or(base.keep_alive_ms),
+            keep_alive_ms: fields.number("keep_alive_ms")?.unwrap_or(base.keep_alive_ms),
             error_status: error_status(fields.object("error_status")?.unwrap_or_default())?,
             record_limit: fields.size("record_limit")?.unwrap_or(base.record_limit),
         };
@@ -188,27 +165,15 @@ impl Options {
 }
 
 fn texts(items: Vec<Value>) -> Vec<String> {
-    items
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// `{"-32602": 200}`: the HTTP status that carries a JSON-RPC error code.
 fn error_status(map: Map<String, Value>) -> Result<Vec<(i64, u16)>, ScriptError> {
     map.into_iter()
         .map(|(code, status)| {
-            let pair = code.parse().ok().zip(
-                status
-                    .as_u64()
-                    .and_then(|status| u16::try_from(status).ok()),
-            );
-            pair.ok_or_else(|| {
-                ScriptError(format!(
-                    "error_status: \"{code}\": expected a code and a status"
-                ))
-            })
+            let pair = code.parse().ok().zip(status.as_u64().and_then(|status| u16::try_from(status).ok()));
+            pair.ok_or_else(|| ScriptError(format!("error_status: \"{code}\": expected a code and a status")))
         })
         .collect()
 }
@@ -253,9 +218,7 @@ impl Life {
     fn parse(value: Value) -> Result<Self, ScriptError> {
         let mut fields = Fields::new("task", value)?;
         fields.take("about");
-        let tool = fields
-            .text("tool")?
-            .ok_or_else(|| ScriptError("task: \"tool\" is missing".to_owned()))?;
+        let tool = fields.text("tool")?.ok_or_else(|| ScriptError("task: \"tool\" is missing".to_owned()))?;
         let life = Self {
             tool,
             id: fields.text("id")?,
@@ -263,17 +226,11 @@ impl Life {
             polls: steps(fields.list("polls")?)?,
             updates: steps(fields.list("updates")?)?,
             cancels: steps(fields.list("cancels")?)?,
-            pushes: fields
-                .list("pushes")?
-                .into_iter()
-                .map(push)
-                .collect::<Result<_, _>>()?,
+            pushes: fields.list("pushes")?.into_iter().map(push).collect::<Result<_, _>>()?,
         };
         fields.end()?;
         if life.polls.is_empty() {
-            return Err(ScriptError(
-                "task: \"polls\" needs at least one step".to_owned(),
-            ));
+            return Err(ScriptError("task: \"polls\" needs at least one step".to_owned()));
         }
         Ok(life)
     }
@@ -291,21 +248,13 @@ fn step(value: Value) -> Result<Step, ScriptError> {
         Some("cancelled") => Some(Until::Cancelled),
         Some("completed") => Some(Until::Completed),
         Some(other) => {
-            return Err(fields.wrong(
-                "until",
-                "one of updated, cancelled, completed",
-                &Value::from(other),
-            ));
+            return Err(fields.wrong("until", "one of updated, cancelled, completed", &Value::from(other)));
         }
     };
     let times = fields.number("times")?.unwrap_or(1).max(1);
     let action = Action::read(&mut fields)?;
     fields.end()?;
-    Ok(Step {
-        times,
-        until,
-        action,
-    })
+    Ok(Step { times, until, action })
 }
 
 fn push(value: Value) -> Result<Push, ScriptError> {
@@ -324,27 +273,15 @@ mod tests {
     use serde_json::json;
 
     fn refusal(value: serde_json::Value) -> String {
-        Script::from_json(value)
-            .map(|_| ())
-            .unwrap_err()
-            .to_string()
+        Script::from_json(value).map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]
     fn unknown_keys_are_named() {
         assert_eq!(refusal(json!({"rule": []})), "script: unknown key \"rule\"");
-        assert_eq!(
-            refusal(json!({"options": {"pagesize": 2}})),
-            "options: unknown key \"pagesize\""
-        );
-        assert_eq!(
-            refusal(json!({"rules": [{"match": {"nht": 1}, "do": {}}]})),
-            "match: unknown key \"nht\""
-        );
-        assert_eq!(
-            refusal(json!({"rules": [{"match": {}, "do": {"status": 1}}]})),
-            "action: unknown key \"status\""
-        );
+        assert_eq!(refusal(json!({"options": {"pagesize": 2}})), "options: unknown key \"pagesize\"");
+        assert_eq!(refusal(json!({"rules": [{"match": {"nht": 1}, "do": {}}]})), "match: unknown key \"nht\"");
+        assert_eq!(refusal(json!({"rules": [{"match": {}, "do": {"status": 1}}]})), "action: unknown key \"status\"");
     }
 
     #[test]
@@ -357,10 +294,7 @@ mod tests {
             refusal(json!({"rules": [{"match": {}, "do": {"result": {}, "body": ""}}]})),
             "action: \"result\" and \"body\" exclude each other"
         );
-        assert_eq!(
-            refusal(json!({"tasks": [{"tool": "t"}]})),
-            "task: \"polls\" needs at least one step"
-        );
+        assert_eq!(refusal(json!({"tasks": [{"tool": "t"}]})), "task: \"polls\" needs at least one step");
     }
 
     #[test]

@@ -25,27 +25,11 @@ pub(crate) fn send(line: &Line, reply: Reply, action: &Action, vars: &Vars, last
     }
 }
 
-fn send_whole(
-    line: &Line,
-    reply: &Reply,
-    action: &Action,
-    vars: &Vars,
-    (bytes, last): (&[u8], bool),
-) -> Sent {
+fn send_whole(line: &Line, reply: &Reply, action: &Action, vars: &Vars, (bytes, last): (&[u8], bool)) -> Sent {
     let framing = action.framing.unwrap_or(line.shared.brain.options.framing);
-    let length =
-        (framing == Framing::Length).then(|| u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let length = (framing == Framing::Length).then(|| u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     let mut outlet = Outlet::new(line, action, framing);
-    outlet.head(&render::head(
-        reply,
-        action,
-        vars,
-        Ending {
-            framing,
-            length,
-            last,
-        },
-    ));
+    outlet.head(&render::head(reply, action, vars, Ending { framing, length, last }));
     outlet.body(bytes);
     outlet.end(&vars.fill_bytes(&action.extra));
     outlet.flush()
@@ -57,16 +41,7 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
         Some(other) => other,
     };
     let mut outlet = Outlet::new(line, action, framing);
-    outlet.head(&render::head(
-        &reply,
-        action,
-        vars,
-        Ending {
-            framing,
-            length: None,
-            last,
-        },
-    ));
+    outlet.head(&render::head(&reply, action, vars, Ending { framing, length: None, last }));
     match reply.body {
         Body::Listen(mut listener) => {
             let sent = push(line, &mut listener, &mut outlet);
@@ -92,10 +67,7 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
         Body::Empty | Body::Message(_) | Body::Raw(_) => {}
     }
     // A stalled or silently closed stream is one that never tells its end.
-    if !matches!(
-        action.then,
-        Some(Then::Stall | Then::CloseSilently | Then::Reset)
-    ) {
+    if !matches!(action.then, Some(Then::Stall | Then::CloseSilently | Then::Reset)) {
         outlet.end(&vars.fill_bytes(&action.extra));
     }
     outlet.flush()

@@ -25,8 +25,7 @@ impl TestServer {
     /// # Panics
     /// The address cannot be bound.
     pub fn start(script: Script) -> Self {
-        Self::start_at(script, 0, false)
-            .unwrap_or_else(|error| panic!("cannot start the test server: {error}"))
+        Self::start_at(script, 0, false).unwrap_or_else(|error| panic!("cannot start the test server: {error}"))
     }
 
     /// As [`TestServer::start`] with a port (say, that of a server just dropped: a restart), and with `fast` for benchmarks: no record, ready-made answers.
@@ -37,22 +36,12 @@ impl TestServer {
         let host = script.options.host.clone();
         let listener = TcpListener::bind((host.trim_matches(['[', ']']), port))?;
         let address = listener.local_addr()?;
-        let name = if host.contains(':') && !host.starts_with('[') {
-            format!("[{host}]")
-        } else {
-            host
-        };
+        let name = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
         let base = format!("http://{name}:{}", address.port());
         let shared = Arc::new(Shared::new(script, base, fast));
         let inner = Arc::clone(&shared);
-        let acceptor = Builder::new()
-            .name("test-server".to_owned())
-            .spawn(move || accept(&inner, &listener))?;
-        Ok(Self {
-            shared,
-            address,
-            acceptor: Some(acceptor),
-        })
+        let acceptor = Builder::new().name("test-server".to_owned()).spawn(move || accept(&inner, &listener))?;
+        Ok(Self { shared, address, acceptor: Some(acceptor) })
     }
 
     /// Address of the MCP endpoint, such as `http://127.0.0.1:40001/mcp`.
@@ -77,10 +66,7 @@ impl TestServer {
 
     /// The requests with this JSON-RPC method.
     pub fn requests_of(&self, method: &str) -> Vec<Recorded> {
-        self.requests()
-            .into_iter()
-            .filter(|entry| entry.method.as_deref() == Some(method))
-            .collect()
+        self.requests().into_iter().filter(|entry| entry.method.as_deref() == Some(method)).collect()
     }
 
     /// How many requests of this method the record holds.
@@ -103,13 +89,7 @@ impl TestServer {
         let until = now() + timeout;
         let mut world = self.shared.brain.world.lock();
         while world.gates.waiting() < n {
-            if self
-                .shared
-                .brain
-                .moved
-                .wait_until(&mut world, until)
-                .timed_out()
-            {
+            if self.shared.brain.moved.wait_until(&mut world, until).timed_out() {
                 return world.gates.waiting() >= n;
             }
         }
@@ -133,22 +113,13 @@ impl TestServer {
 
     /// Value of a counter of the tool `count`; its default name is `count`.
     pub fn counter(&self, name: &str) -> u64 {
-        self.shared
-            .brain
-            .world
-            .lock()
-            .counters
-            .get(name)
-            .copied()
-            .unwrap_or(0)
+        self.shared.brain.world.lock().counters.get(name).copied().unwrap_or(0)
     }
 
     /// Ends a task as its plan says, now, or lets a scripted one leave its step `"until": "completed"`.
     /// False if there is no such task.
     pub fn complete(&self, task: &str) -> bool {
-        self.shared
-            .brain
-            .tasks(|tasks, clock| tasks.complete(task, clock.now()))
+        self.shared.brain.tasks(|tasks, clock| tasks.complete(task, clock.now()))
     }
 
     /// Forgets a task, as a restarted server would. False if there was none.
@@ -172,16 +143,12 @@ impl TestServer {
 
     /// Tells listeners that a resource changed.
     pub fn touch(&self, uri: &str) {
-        self.shared
-            .brain
-            .change(|world| world.changes.push(Change::Resource(uri.to_owned())));
+        self.shared.brain.change(|world| world.changes.push(Change::Resource(uri.to_owned())));
     }
 
     /// Ends every open `subscriptions/listen` stream: with its result (`graceful`) or by a plain close.
     pub fn end_streams(&self, graceful: bool) {
-        self.shared
-            .brain
-            .change(|world| world.streams.end(graceful));
+        self.shared.brain.change(|world| world.streams.end(graceful));
     }
 
     /// Breaks every open connection, as a network that goes away.
@@ -193,17 +160,8 @@ impl TestServer {
     /// its next request of that kind. The client's own pause was never longer, so "never early" can be asserted.
     pub fn pauses(&self, method: &str, name: &str) -> Vec<u64> {
         let all = self.requests_of(method);
-        let mine: Vec<&Recorded> = all
-            .iter()
-            .filter(|entry| entry.name.as_deref() == Some(name))
-            .collect();
-        mine.windows(2)
-            .map(|pair| {
-                pair[1]
-                    .at_us
-                    .saturating_sub(pair[0].answered_us.unwrap_or(pair[0].at_us))
-            })
-            .collect()
+        let mine: Vec<&Recorded> = all.iter().filter(|entry| entry.name.as_deref() == Some(name)).collect();
+        mine.windows(2).map(|pair| pair[1].at_us.saturating_sub(pair[0].answered_us.unwrap_or(pair[0].at_us))).collect()
     }
 
     /// Connections accepted so far.
@@ -245,10 +203,7 @@ impl Drop for TestServer {
 }
 
 fn count(entries: &[Recorded], method: &str) -> usize {
-    entries
-        .iter()
-        .filter(|entry| entry.method.as_deref() == Some(method))
-        .count()
+    entries.iter().filter(|entry| entry.method.as_deref() == Some(method)).count()
 }
 
 fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
@@ -260,9 +215,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         let Ok(stream) = stream else { continue };
         threads.retain(|thread| !thread.is_finished());
         let shared = Arc::clone(shared);
-        let builder = Builder::new()
-            .name("test-connection".to_owned())
-            .stack_size(STACK);
+        let builder = Builder::new().name("test-connection".to_owned()).stack_size(STACK);
         threads.extend(builder.spawn(move || http::serve(&shared, Arc::new(stream))));
     }
     // A connection that was admitted while the server stopped may have missed the shutdown.

@@ -115,11 +115,7 @@ impl Shared {
     }
 
     /// Waits until the record satisfies `done`, looking at each change of it.
-    pub(crate) fn wait_log(
-        &self,
-        done: impl Fn(&[Recorded]) -> bool,
-        until: std::time::Instant,
-    ) -> bool {
+    pub(crate) fn wait_log(&self, done: impl Fn(&[Recorded]) -> bool, until: std::time::Instant) -> bool {
         let mut log = self.log.lock();
         loop {
             if done(log.all()) {

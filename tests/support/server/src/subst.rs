@@ -16,17 +16,13 @@ impl Vars {
     /// Replaces placeholders in every string of `value`; a string that is one placeholder becomes its JSON value.
     pub(crate) fn fill(&self, value: &Value) -> Value {
         if let Some(text) = value.as_str() {
-            return self
-                .whole(text)
-                .unwrap_or_else(|| Value::String(self.fill_text(text)));
+            return self.whole(text).unwrap_or_else(|| Value::String(self.fill_text(text)));
         }
         if let Some(items) = value.as_array() {
             return Value::Array(items.iter().map(|item| self.fill(item)).collect());
         }
         if let Some(map) = value.as_object() {
-            let filled = map
-                .iter()
-                .map(|(key, item)| (self.fill_text(key), self.fill(item)));
+            let filled = map.iter().map(|(key, item)| (self.fill_text(key), self.fill(item)));
             return Value::Object(filled.collect::<Map<_, _>>());
         }
         value.clone()
@@ -40,9 +36,7 @@ impl Vars {
         let mut out = text.to_owned();
         for (name, value) in &self.0 {
             if out.contains(name) {
-                let plain = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
+                let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 out = out.replace(name, &plain);
             }
         }
@@ -51,15 +45,11 @@ impl Vars {
 
     /// As `fill_text`; bytes that are not UTF-8 stay as they are.
     pub(crate) fn fill_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        std::str::from_utf8(bytes)
-            .map_or_else(|_| bytes.to_vec(), |text| self.fill_text(text).into_bytes())
+        std::str::from_utf8(bytes).map_or_else(|_| bytes.to_vec(), |text| self.fill_text(text).into_bytes())
     }
 
     fn whole(&self, text: &str) -> Option<Value> {
-        self.0
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, value)| value.clone())
+        self.0.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone())
     }
 }
 
@@ -86,9 +76,9 @@ pub(crate) fn lay_over(base: &mut Value, patch: &Value) {
 /// Whether `part` is contained in `whole`: objects by their keys, all else by equality.
 pub(crate) fn contains(whole: &Value, part: &Value) -> bool {
     match (whole.as_object(), part.as_object()) {
-        (Some(whole), Some(part)) => part
-            .iter()
-            .all(|(key, value)| whole.get(key).is_some_and(|found| contains(found, value))),
+        (Some(whole), Some(part)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|found| contains(found, value)))
+        }
         (_, _) => whole == part,
     }
 }
@@ -108,19 +98,13 @@ mod tests {
     #[test]
     fn laying_over_merges_and_removes() {
         let mut base = json!({"a": 1, "b": {"c": 2, "d": 3}});
-        lay_over(
-            &mut base,
-            &json!({"a": "$absent", "b": {"c": null}, "e": []}),
-        );
+        lay_over(&mut base, &json!({"a": "$absent", "b": {"c": null}, "e": []}));
         assert_eq!(base, json!({"b": {"c": null, "d": 3}, "e": []}));
     }
 
     #[test]
     fn containment_looks_only_at_named_keys() {
-        assert!(contains(
-            &json!({"a": {"b": 1, "c": 2}}),
-            &json!({"a": {"b": 1}})
-        ));
+        assert!(contains(&json!({"a": {"b": 1, "c": 2}}), &json!({"a": {"b": 1}})));
         assert!(!contains(&json!({"a": {"b": 1}}), &json!({"a": {"b": 2}})));
     }
 }

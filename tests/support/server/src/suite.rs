@@ -32,15 +32,8 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer,
         "test_missing_capability" if !call.has_capability("sampling") => {
             Err(RpcError::missing(json!({"sampling": {}})))
         }
-        "test_streaming_elicitation" => ask(
-            brain,
-            call,
-            elicit("user_name", "What is your name?", "name"),
-            false,
-        ),
-        "test_missing_capability" | "test_logging_tool" | "json_schema_2020_12_tool" => {
-            Ok(Answer::Result(text("ok")))
-        }
+        "test_streaming_elicitation" => ask(brain, call, elicit("user_name", "What is your name?", "name"), false),
+        "test_missing_capability" | "test_logging_tool" | "json_schema_2020_12_tool" => Ok(Answer::Result(text("ok"))),
         other if other.starts_with("test_input_required_result_") => rounds(brain, call, other),
         other => fixed(other).map(Answer::Result),
     }
@@ -56,11 +49,7 @@ fn fixed(name: &str) -> Result<Value, RpcError> {
         "test_image_content" => json!([{"type": "image", "data": PNG, "mimeType": "image/png"}]),
         "test_audio_content" => json!([{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]),
         "test_embedded_resource" => {
-            json!([resource(
-                "test://embedded-resource",
-                "text/plain",
-                "This is an embedded resource content."
-            )])
+            json!([resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")])
         }
         "test_multiple_content_types" => json!([
             {"type": "text", "text": "Multiple content types test:"},
@@ -68,9 +57,7 @@ fn fixed(name: &str) -> Result<Value, RpcError> {
             resource("test://mixed-content-resource", "application/json", "{\"test\":\"data\",\"value\":123}"),
         ]),
         "test_error_handling" => {
-            return Ok(error_result(
-                "This tool intentionally returns an error for testing",
-            ));
+            return Ok(error_result("This tool intentionally returns an error for testing"));
         }
         other => return Err(RpcError::invalid(format!("Unknown tool: {other}"))),
     };
@@ -90,34 +77,17 @@ fn changed(brain: &Brain, what: Change) -> Answer {
 }
 
 fn job(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer, RpcError> {
-    let base = Plan {
-        steps: 1,
-        step: Duration::from_millis(200),
-        ..plan(brain, call)
-    };
+    let base = Plan { steps: 1, step: Duration::from_millis(200), ..plan(brain, call) };
     let plan = match name {
         "slow_compute" => {
             let seconds = call.number("seconds", 1);
             if seconds == 0 || !granted(brain, call) {
-                return Ok(Answer::Later(
-                    Duration::from_secs(seconds),
-                    text("computed"),
-                ));
+                return Ok(Answer::Later(Duration::from_secs(seconds), text("computed")));
             }
-            Plan {
-                step: Duration::from_secs(seconds),
-                end: End::Result(text("computed")),
-                ..base
-            }
+            Plan { step: Duration::from_secs(seconds), end: End::Result(text("computed")), ..base }
         }
-        "failing_job" => Plan {
-            end: End::Result(error_result("the job failed")),
-            ..base
-        },
-        "protocol_error_job" => Plan {
-            end: End::Error(json!({"code": -32603, "message": "the job crashed"})),
-            ..base
-        },
+        "failing_job" => Plan { end: End::Result(error_result("the job failed")), ..base },
+        "protocol_error_job" => Plan { end: End::Error(json!({"code": -32603, "message": "the job crashed"})), ..base },
         "confirm_delete" => asking(&["confirm-1"], "deleted", base),
         "multi_input" => asking(&["first", "second"], "both", base),
         _ => {
@@ -125,10 +95,7 @@ fn job(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer, RpcError> {
             let Some(found) = answers(call, &questions) else {
                 return ask(brain, call, questions, true);
             };
-            Plan {
-                end: End::Result(text(&format!("Hello, {}", named(&found["user_name"])))),
-                ..base
-            }
+            Plan { end: End::Result(text(&format!("Hello, {}", named(&found["user_name"])))), ..base }
         }
     };
     create(brain, call, plan)
@@ -136,30 +103,16 @@ fn job(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer, RpcError> {
 
 /// Asks all of `keys` at once before the work.
 fn asking(keys: &[&str], done: &str, base: Plan) -> Plan {
-    let confirm = |key: &&str| {
-        (
-            (*key).to_owned(),
-            question("elicitation", "Really?", "confirm"),
-        )
-    };
+    let confirm = |key: &&str| ((*key).to_owned(), question("elicitation", "Really?", "confirm"));
     let requests = keys.iter().map(confirm).collect();
-    Plan {
-        asks: vec![Ask { after: 0, requests }],
-        end: End::Result(text(done)),
-        ..base
-    }
+    Plan { asks: vec![Ask { after: 0, requests }], end: End::Result(text(done)), ..base }
 }
 
 fn elicit(key: &str, message: &str, field: &str) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), question("elicitation", message, field))])
 }
 
-fn ask(
-    brain: &Brain,
-    call: &Call<'_>,
-    questions: Map<String, Value>,
-    state: bool,
-) -> Result<Answer, RpcError> {
+fn ask(brain: &Brain, call: &Call<'_>, questions: Map<String, Value>, state: bool) -> Result<Answer, RpcError> {
     let state = state.then(|| json!({"round": 1}));
     input_required(brain, call, questions, state.as_ref()).map(Answer::Result)
 }
@@ -174,13 +127,7 @@ fn rounds(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer, RpcError
     let roots = || ("client_roots".to_owned(), question("roots", "", ""));
     let (questions, sealed) = match kind {
         "elicitation" => (elicit("user_name", "What is your name?", "name"), false),
-        "sampling" => (
-            Map::from_iter([sampling(
-                "capital_question",
-                "What is the capital of France?",
-            )]),
-            false,
-        ),
+        "sampling" => (Map::from_iter([sampling("capital_question", "What is the capital of France?")]), false),
         "list_roots" => (Map::from_iter([roots()]), false),
         "request_state" | "tampered_state" => (elicit("confirm", "Please confirm", "ok"), true),
         "multiple_inputs" => {
@@ -204,14 +151,10 @@ fn rounds(brain: &Brain, call: &Call<'_>, name: &str) -> Result<Answer, RpcError
     };
     let complete = answers(call, &questions).filter(|_| !sealed || state.is_some());
     match complete {
-        Some(found) if kind == "elicitation" => Ok(Answer::Result(text(&format!(
-            "Hello, {}!",
-            named(&found["user_name"])
-        )))),
-        Some(found) => Ok(Answer::Result(text(&format!(
-            "state-ok {}",
-            Value::Object(found)
-        )))),
+        Some(found) if kind == "elicitation" => {
+            Ok(Answer::Result(text(&format!("Hello, {}!", named(&found["user_name"])))))
+        }
+        Some(found) => Ok(Answer::Result(text(&format!("state-ok {}", Value::Object(found))))),
         None => ask(brain, call, questions, sealed),
     }
 }
@@ -230,13 +173,8 @@ fn multi_round(brain: &Brain, call: &Call<'_>, state: Option<&Value>) -> Result<
         },
         2 => match answers(call, &second) {
             Some(found) => {
-                let name = state
-                    .and_then(|state| state["name"].as_str())
-                    .unwrap_or_default();
-                Ok(Answer::Result(text(&format!(
-                    "{name}: {}",
-                    Value::Object(found)
-                ))))
+                let name = state.and_then(|state| state["name"].as_str()).unwrap_or_default();
+                Ok(Answer::Result(text(&format!("{name}: {}", Value::Object(found)))))
             }
             None => input_required(brain, call, second, state).map(Answer::Result),
         },

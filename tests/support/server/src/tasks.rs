@@ -55,22 +55,11 @@ impl Store {
 
     pub(crate) fn create_scripted(&mut self, id: &str, life: Arc<Life>, now: Instant) {
         let tool = life.tool.clone();
-        self.insert(
-            id,
-            &tool,
-            Kind::Scripted(Box::new(Scripted::new(life))),
-            now,
-        );
+        self.insert(id, &tool, Kind::Scripted(Box::new(Scripted::new(life))), now);
     }
 
     fn insert(&mut self, id: &str, tool: &str, kind: Kind, now: Instant) {
-        let task = Task {
-            tool: tool.to_owned(),
-            created: now,
-            changed: now,
-            version: 0,
-            kind,
-        };
+        let task = Task { tool: tool.to_owned(), created: now, changed: now, version: 0, kind };
         self.tasks.insert(id.to_owned(), task);
     }
 
@@ -114,11 +103,7 @@ impl Store {
             let Kind::Planned(progress) = &mut task.kind else {
                 continue;
             };
-            if progress
-                .plan
-                .forget_after
-                .is_some_and(|after| task.created + after <= at)
-            {
+            if progress.plan.forget_after.is_some_and(|after| task.created + after <= at) {
                 self.tasks.remove(&id);
                 self.forgotten.insert(id);
                 continue;
@@ -144,9 +129,7 @@ impl Store {
                 merge(&mut seed, task.base(id, clock));
                 merge(&mut seed, progress.status());
             }
-            Kind::Scripted(scripted) => {
-                crate::subst::lay_over(&mut seed, &scripted.seed(task.base(id, clock)))
-            }
+            Kind::Scripted(scripted) => crate::subst::lay_over(&mut seed, &scripted.seed(task.base(id, clock))),
         }
         seed
     }
@@ -155,10 +138,7 @@ impl Store {
     pub(crate) fn get(&mut self, id: &str, clock: &Clock) -> Result<Said, RpcError> {
         self.tick(clock.now());
         let forgotten = self.forgotten.contains(id);
-        let task = self
-            .tasks
-            .get_mut(id)
-            .ok_or_else(|| unknown("retrieve", forgotten))?;
+        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("retrieve", forgotten))?;
         let base = task.base(id, clock);
         match &mut task.kind {
             Kind::Planned(progress) => Ok(Said::Result(detailed(base, progress))),
@@ -183,19 +163,11 @@ impl Store {
         Some((task.version, params))
     }
 
-    pub(crate) fn update(
-        &mut self,
-        id: &str,
-        responses: &Map<String, Value>,
-        clock: &Clock,
-    ) -> Result<Said, RpcError> {
+    pub(crate) fn update(&mut self, id: &str, responses: &Map<String, Value>, clock: &Clock) -> Result<Said, RpcError> {
         let now = clock.now();
         self.tick(now);
         let forgotten = self.forgotten.contains(id);
-        let task = self
-            .tasks
-            .get_mut(id)
-            .ok_or_else(|| unknown("update", forgotten))?;
+        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("update", forgotten))?;
         match &mut task.kind {
             Kind::Scripted(scripted) => return Ok(scripted.update()),
             Kind::Planned(progress) => {
@@ -215,10 +187,7 @@ impl Store {
         let now = clock.now();
         self.tick(now);
         let forgotten = self.forgotten.contains(id);
-        let task = self
-            .tasks
-            .get_mut(id)
-            .ok_or_else(|| unknown("cancel", forgotten))?;
+        let task = self.tasks.get_mut(id).ok_or_else(|| unknown("cancel", forgotten))?;
         match &mut task.kind {
             Kind::Scripted(scripted) => return Ok(scripted.cancel()),
             Kind::Planned(progress) => match progress.plan.on_cancel {
@@ -285,11 +254,7 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 fn unknown(what: &str, forgotten: bool) -> RpcError {
-    let why = if forgotten {
-        "Task has expired"
-    } else {
-        "Task not found"
-    };
+    let why = if forgotten { "Task has expired" } else { "Task not found" };
     RpcError::invalid(format!("Failed to {what} task: {why}"))
 }
 
@@ -320,9 +285,7 @@ mod tests {
     }
 
     fn get(store: &mut Store, clock: &Clock) -> Value {
-        let Ok(Said::Result(value)) = store.get("t", clock) else {
-            panic!("no snapshot")
-        };
+        let Ok(Said::Result(value)) = store.get("t", clock) else { panic!("no snapshot") };
         value
     }
 
@@ -337,10 +300,7 @@ mod tests {
         assert_eq!(get(&mut store, &clock)["statusMessage"], "step 1 of 2");
         store.tick(now + Duration::from_secs(200));
         let done = get(&mut store, &clock);
-        assert_eq!(
-            (&done["status"], &done["result"]["content"][0]["text"]),
-            (&json!("completed"), &json!("done"))
-        );
+        assert_eq!((&done["status"], &done["result"]["content"][0]["text"]), (&json!("completed"), &json!("done")));
         assert_eq!(store.journal().len(), 3);
     }
 
@@ -348,19 +308,14 @@ mod tests {
     fn partial_answers_leave_the_rest_open() {
         let clock = Clock::start();
         let mut store = Store::default();
-        let Value::Object(requests) = json!({"a": {}, "b": {}}) else {
-            unreachable!()
-        };
+        let Value::Object(requests) = json!({"a": {}, "b": {}}) else { unreachable!() };
         let asks = vec![Ask { after: 0, requests }];
         store.create_planned("t", "job", Plan { asks, ..plan(0, 0) }, clock.now());
         let answer = |key: &str| Map::from_iter([(key.to_owned(), json!(1))]);
         store.update("t", &answer("a"), &clock).map(|_| ()).unwrap();
         assert_eq!(get(&mut store, &clock)["inputRequests"], json!({"b": {}}));
         store.update("t", &answer("b"), &clock).map(|_| ()).unwrap();
-        assert_eq!(
-            get(&mut store, &clock)["result"]["content"][0]["text"],
-            "done; answers: {\"a\":1,\"b\":1}"
-        );
+        assert_eq!(get(&mut store, &clock)["result"]["content"][0]["text"], "done; answers: {\"a\":1,\"b\":1}");
     }
 
     #[test]
@@ -368,20 +323,9 @@ mod tests {
         let clock = Clock::start();
         let mut store = Store::default();
         let forget_after = Some(Duration::from_secs(9));
-        store.create_planned(
-            "t",
-            "job",
-            Plan {
-                forget_after,
-                ..plan(1, 1)
-            },
-            clock.now(),
-        );
+        store.create_planned("t", "job", Plan { forget_after, ..plan(1, 1) }, clock.now());
         store.tick(clock.now() + Duration::from_secs(10));
         let error = store.get("t", &clock).err().unwrap();
-        assert_eq!(
-            (error.code, error.message.as_str()),
-            (-32602, "Failed to retrieve task: Task has expired")
-        );
+        assert_eq!((error.code, error.message.as_str()), (-32602, "Failed to retrieve task: Task has expired"));
     }
 }

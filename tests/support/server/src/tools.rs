@@ -10,11 +10,7 @@ pub(crate) static CATALOGUE: LazyLock<Vec<Value>> = LazyLock::new(|| {
     own(&mut tools);
     jobs(&mut tools);
     for name in SUITE {
-        tools.push(tool(
-            name,
-            "Fixture of the official conformance suite",
-            json!({}),
-        ));
+        tools.push(tool(name, "Fixture of the official conformance suite", json!({})));
     }
     tools.push(schema_tool());
     tools
@@ -23,23 +19,14 @@ pub(crate) static CATALOGUE: LazyLock<Vec<Value>> = LazyLock::new(|| {
 /// Pairs of JSON pointer into the arguments and name behind `Mcp-Param-`, of one tool.
 pub(crate) fn header_params(name: &str, own: &[Value]) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    if let Some(tool) = own
-        .iter()
-        .chain(CATALOGUE.iter())
-        .find(|tool| tool["name"] == name)
-    {
+    if let Some(tool) = own.iter().chain(CATALOGUE.iter()).find(|tool| tool["name"] == name) {
         collect(&tool["inputSchema"], "", &mut found);
     }
     found
 }
 
 fn collect(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
-    for (key, inner) in schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
+    for (key, inner) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
         if let Some(header) = inner.get("x-mcp-header").and_then(Value::as_str) {
             found.push((path.clone(), header.to_owned()));
@@ -50,11 +37,7 @@ fn collect(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
 
 /// A tool that exists only to make lists long.
 pub(crate) fn extra(index: usize) -> Value {
-    tool(
-        &format!("extra_{index:05}"),
-        "Filler",
-        json!({"text": {"type": "string"}}),
-    )
+    tool(&format!("extra_{index:05}"), "Filler", json!({"text": {"type": "string"}}))
 }
 
 /// A tool whose task is scripted.
@@ -75,47 +58,15 @@ fn own(tools: &mut Vec<Value>) {
     let lists = json!({"what": {"enum": ["tools", "prompts", "resources"]}});
     let rows = [
         ("echo", "Returns its arguments", json!({})),
-        (
-            "tool_error",
-            "Answers with isError",
-            json!({"text": text()}),
-        ),
-        (
-            "rpc_error",
-            "Answers with a JSON-RPC error",
-            json!({"code": {"type": "integer"}}),
-        ),
-        (
-            "progress",
-            "Sends n progress notifications",
-            json!({"n": whole(), "gap_ms": whole()}),
-        ),
-        (
-            "log",
-            "Sends n log messages if asked for them",
-            json!({"n": whole()}),
-        ),
-        (
-            "ask_first",
-            "Asks before it answers",
-            json!({"rounds": whole(), "kind": text()}),
-        ),
+        ("tool_error", "Answers with isError", json!({"text": text()})),
+        ("rpc_error", "Answers with a JSON-RPC error", json!({"code": {"type": "integer"}})),
+        ("progress", "Sends n progress notifications", json!({"n": whole(), "gap_ms": whole()})),
+        ("log", "Sends n log messages if asked for them", json!({"n": whole()})),
+        ("ask_first", "Asks before it answers", json!({"rounds": whole(), "kind": text()})),
         ("big", "A text of so many bytes", json!({"bytes": whole()})),
-        (
-            "binary",
-            "Image, audio, resource and link blocks",
-            json!({}),
-        ),
-        (
-            "sleep",
-            "Answers after so many milliseconds",
-            json!({"ms": whole()}),
-        ),
-        (
-            "count",
-            "Adds 1 to a counter and returns it",
-            json!({"name": text()}),
-        ),
+        ("binary", "Image, audio, resource and link blocks", json!({})),
+        ("sleep", "Answers after so many milliseconds", json!({"ms": whole()})),
+        ("count", "Adds 1 to a counter and returns it", json!({"name": text()})),
         ("change", "Announces a changed list", lists),
     ];
     tools.extend(rows.map(|(name, description, properties)| tool(name, description, properties)));
@@ -127,8 +78,7 @@ fn add() -> Value {
     let number = || json!({"type": "number"});
     let mut add = tool("add", "Adds a and b", json!({"a": number(), "b": number()}));
     add["inputSchema"]["required"] = json!(["a", "b"]);
-    add["outputSchema"] =
-        json!({"type": "object", "properties": {"sum": number()}, "required": ["sum"]});
+    add["outputSchema"] = json!({"type": "object", "properties": {"sum": number()}, "required": ["sum"]});
     add
 }
 
@@ -141,11 +91,7 @@ fn headers() -> Value {
         "nested": {"type": "object", "properties": tenant},
         "free": {"type": "string"},
     });
-    tool(
-        "headers",
-        "Returns its arguments; some travel as headers too",
-        properties,
-    )
+    tool("headers", "Returns its arguments; some travel as headers too", properties)
 }
 
 fn jobs(tools: &mut Vec<Value>) {
@@ -156,17 +102,11 @@ fn jobs(tools: &mut Vec<Value>) {
         ("ttl_ms".to_owned(), json!({"type": ["integer", "null"]})),
         ("poll_ms".to_owned(), whole()),
         ("ask".to_owned(), json!({"type": "boolean"})),
-        (
-            "cancel".to_owned(),
-            json!({"enum": ["at_once", "ignore", "late"]}),
-        ),
+        ("cancel".to_owned(), json!({"enum": ["at_once", "ignore", "late"]})),
         ("forget_ms".to_owned(), whole()),
     ]);
     let rows = [
-        (
-            "slow_job",
-            "A task of n steps, with a question half-way if asked to",
-        ),
+        ("slow_job", "A task of n steps, with a question half-way if asked to"),
         ("fail_job", "A task that ends with JSON-RPC error -32050"),
         ("cancelled_job", "A task that the server cancels"),
         ("tool_error_job", "A task that completes with isError"),

@@ -14,10 +14,7 @@ pub(crate) struct Head {
 impl Head {
     /// The first header of this name, compared without case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The path without its query.
@@ -28,17 +25,12 @@ impl Head {
     /// A parameter of the query, taken as written.
     pub(crate) fn query(&self, key: &str) -> Option<&str> {
         let (_, query) = self.path.split_once('?')?;
-        query
-            .split('&')
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value)
+        query.split('&').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     fn wants_close(&self) -> bool {
         let connection = self.header("connection").unwrap_or_default();
-        connection.eq_ignore_ascii_case("close")
-            || (self.http10 && !connection.eq_ignore_ascii_case("keep-alive"))
+        connection.eq_ignore_ascii_case("close") || (self.http10 && !connection.eq_ignore_ascii_case("keep-alive"))
     }
 }
 
@@ -64,12 +56,7 @@ pub(crate) struct Reader<S> {
 
 impl<S: Read + Write> Reader<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            buffer: Vec::new(),
-            scratch: vec![0; READ_SIZE],
-            reads: 0,
-        }
+        Self { stream, buffer: Vec::new(), scratch: vec![0; READ_SIZE], reads: 0 }
     }
 
     /// The next request; `None` when the client closed between requests.
@@ -78,23 +65,14 @@ impl<S: Read + Write> Reader<S> {
         let Some(end) = self.head_end()? else {
             return Ok(None);
         };
-        let head =
-            parse_head(&self.buffer[..end]).ok_or_else(|| broken("malformed request head"))?;
+        let head = parse_head(&self.buffer[..end]).ok_or_else(|| broken("malformed request head"))?;
         self.buffer.drain(..end);
-        if head
-            .header("expect")
-            .is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
-        {
+        if head.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
             self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
         let body = self.body(&head)?;
         let last = head.wants_close();
-        Ok(Some(Request {
-            head,
-            body,
-            reads: self.reads,
-            last,
-        }))
+        Ok(Some(Request { head, body, reads: self.reads, last }))
     }
 
     fn head_end(&mut self) -> io::Result<Option<usize>> {
@@ -108,20 +86,13 @@ impl<S: Read + Write> Reader<S> {
             }
             seen = self.buffer.len().saturating_sub(3);
             if self.more()? == 0 {
-                return if self.buffer.is_empty() {
-                    Ok(None)
-                } else {
-                    Err(broken("closed inside a request head"))
-                };
+                return if self.buffer.is_empty() { Ok(None) } else { Err(broken("closed inside a request head")) };
             }
         }
     }
 
     fn body(&mut self, head: &Head) -> io::Result<Vec<u8>> {
-        if head
-            .header("transfer-encoding")
-            .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
-        {
+        if head.header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
             return self.chunked();
         }
         let length = head.header("content-length").map_or(Ok(0), str::parse);
@@ -134,8 +105,7 @@ impl<S: Read + Write> Reader<S> {
         loop {
             let line = self.line()?;
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size =
-                usize::from_str_radix(size, 16).map_err(|_| broken("malformed chunk size"))?;
+            let size = usize::from_str_radix(size, 16).map_err(|_| broken("malformed chunk size"))?;
             if size == 0 {
                 while !self.line()?.is_empty() {}
                 return Ok(body);
@@ -177,9 +147,7 @@ impl<S: Read + Write> Reader<S> {
 }
 
 pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 fn parse_head(bytes: &[u8]) -> Option<Head> {
@@ -193,12 +161,7 @@ fn parse_head(bytes: &[u8]) -> Option<Head> {
         let (name, value) = line.split_once(':')?;
         headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
     }
-    Some(Head {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        http10: version == "HTTP/1.0",
-        headers,
-    })
+    Some(Head { method: method.to_owned(), path: path.to_owned(), http10: version == "HTTP/1.0", headers })
 }
 
 fn broken(why: &str) -> io::Error {
@@ -240,31 +203,16 @@ mod tests {
     }
 
     fn reader(pieces: &[&str]) -> Reader<Pieces> {
-        Reader::new(Pieces(
-            pieces
-                .iter()
-                .map(|piece| piece.as_bytes().to_vec())
-                .collect(),
-        ))
+        Reader::new(Pieces(pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect()))
     }
 
     #[test]
     fn one_write_is_one_read() {
-        let mut reader =
-            reader(&["POST /mcp?x=1 HTTP/1.1\r\nContent-Length: 2\r\nX:  y \r\n\r\n{}"]);
+        let mut reader = reader(&["POST /mcp?x=1 HTTP/1.1\r\nContent-Length: 2\r\nX:  y \r\n\r\n{}"]);
         let request = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (request.head.method.as_str(), request.head.path.as_str()),
-            ("POST", "/mcp?x=1")
-        );
-        assert_eq!(
-            (request.head.header("x"), request.head.query("x")),
-            (Some("y"), Some("1"))
-        );
-        assert_eq!(
-            (request.body.as_slice(), request.reads, request.last),
-            (b"{}".as_slice(), 1, false)
-        );
+        assert_eq!((request.head.method.as_str(), request.head.path.as_str()), ("POST", "/mcp?x=1"));
+        assert_eq!((request.head.header("x"), request.head.query("x")), (Some("y"), Some("1")));
+        assert_eq!((request.body.as_slice(), request.reads, request.last), (b"{}".as_slice(), 1, false));
         assert!(reader.next().unwrap().is_none());
     }
 
@@ -276,11 +224,7 @@ mod tests {
             let first = reader.next().unwrap().unwrap();
             assert_eq!(first.body, b"abc", "split at {at}");
             let second = reader.next().unwrap().unwrap();
-            assert_eq!(
-                (second.head.path.as_str(), second.last),
-                ("/n", true),
-                "split at {at}"
-            );
+            assert_eq!((second.head.path.as_str(), second.last), ("/n", true), "split at {at}");
             assert_eq!(first.reads + second.reads, 2, "split at {at}");
         }
     }
@@ -288,15 +232,7 @@ mod tests {
     #[test]
     fn a_close_inside_a_request_is_an_error() {
         assert!(reader(&["POST / HT"]).next().is_err());
-        assert!(
-            reader(&["POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"])
-                .next()
-                .is_err()
-        );
-        assert!(
-            reader(&["POST / HTTP/1.1\r\nbad line\r\n\r\n"])
-                .next()
-                .is_err()
-        );
+        assert!(reader(&["POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"]).next().is_err());
+        assert!(reader(&["POST / HTTP/1.1\r\nbad line\r\n\r\n"]).next().is_err());
     }
 }

@@ -83,9 +83,6 @@ impl Streams {
 
     /// How the stream that opened in this round has been ended, if it has.
     pub(crate) fn ended_since(&self, round: u64) -> Option<bool> {
-        usize::try_from(round)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .copied()
+        usize::try_from(round).ok().and_then(|at| self.0.get(at)).copied()
     }
 }

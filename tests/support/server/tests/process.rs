@@ -14,9 +14,7 @@ fn start(args: &[&str]) -> (Child, String) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (child, line.trim_end().to_owned())
 }
 
@@ -36,14 +34,8 @@ fn exchange(address: &str, request: &str, size: usize) -> String {
 
 #[test]
 fn it_tells_its_address_and_ends_with_its_input() {
-    let (child, line) = start(&[
-        "--script-json",
-        r#"{"rules": [{"match": {}, "do": {"body": "hi"}}]}"#,
-    ]);
-    let address = line
-        .strip_prefix("listening http://")
-        .and_then(|rest| rest.strip_suffix("/mcp"))
-        .unwrap();
+    let (child, line) = start(&["--script-json", r#"{"rules": [{"match": {}, "do": {"body": "hi"}}]}"#]);
+    let address = line.strip_prefix("listening http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
     let answer = exchange(address, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 15);
     assert_eq!(answer, "HTTP/1.1 200 OK");
     stop(child);
@@ -52,26 +44,15 @@ fn it_tells_its_address_and_ends_with_its_input() {
 #[test]
 fn the_fast_peer_answers_calls_and_the_rest() {
     let (child, line) = start(&["--fast"]);
-    let address = line
-        .strip_prefix("listening http://")
-        .and_then(|rest| rest.strip_suffix("/mcp"))
-        .unwrap();
+    let address = line.strip_prefix("listening http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
     let body = r#"{"jsonrpc":"2.0","id":31,"method":"tools/call","params":{"name":"echo"}}"#;
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let twice =
-        format!("{request}{request}GET /_control/counters HTTP/1.1\r\nConnection: close\r\n\r\n");
+    let request = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let twice = format!("{request}{request}GET /_control/counters HTTP/1.1\r\nConnection: close\r\n\r\n");
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(twice.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert_eq!(
-        text.matches(r#"{"jsonrpc":"2.0","id":31,"result":"#)
-            .count(),
-        2
-    );
+    assert_eq!(text.matches(r#"{"jsonrpc":"2.0","id":31,"result":"#).count(), 2);
     assert!(text.contains("\"accepted\":1"));
     stop(child);
 }

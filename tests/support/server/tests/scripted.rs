@@ -27,10 +27,7 @@ fn a_refusal_does_no_work() {
     let (server, mut client) = doing(json!({"http_status": 429, "headers": {"Retry-After": "2"}}));
     count(&mut client);
     let answer = client.read().unwrap();
-    assert_eq!(
-        (answer.status, answer.body.len(), server.counter("count")),
-        (429, 0, 0)
-    );
+    assert_eq!((answer.status, answer.body.len(), server.counter("count")), (429, 0, 0));
     assert!(answer.head.contains("Retry-After: 2\r\n"));
 }
 
@@ -41,24 +38,16 @@ fn results_and_errors_are_verbatim() {
         client.call("echo", json!({})).json(),
         json!({"jsonrpc": "2.0", "id": 7, "result": {"mine": ["echo", 7]}})
     );
-    let (_server, mut client) =
-        doing(json!({"error": {"code": -32603, "message": "n$n"}, "id": "string"}));
+    let (_server, mut client) = doing(json!({"error": {"code": -32603, "message": "n$n"}, "id": "string"}));
     let answer = client.call("echo", json!({})).json();
-    assert_eq!(
-        (&answer["id"], &answer["error"]["message"]),
-        (&json!("7"), &json!("n1"))
-    );
+    assert_eq!((&answer["id"], &answer["error"]["message"]), (&json!("7"), &json!("n1")));
 }
 
 #[test]
 fn a_patch_bends_the_usual_answer() {
-    let (_server, mut client) =
-        doing(json!({"patch": {"resultType": "$absent", "new": 1}, "id": "other"}));
+    let (_server, mut client) = doing(json!({"patch": {"resultType": "$absent", "new": 1}, "id": "other"}));
     let answer = client.call("echo", json!({})).json();
-    assert_eq!(
-        (answer["result"].get("resultType"), &answer["result"]["new"]),
-        (None, &json!(1))
-    );
+    assert_eq!((answer["result"].get("resultType"), &answer["result"]["new"]), (None, &json!(1)));
     assert_ne!(answer["id"], json!(7));
 }
 
@@ -81,9 +70,8 @@ fn a_connection_can_be_reset_before_and_after_a_request() {
     let (server, mut client) = doing(json!({"reset": true, "run": true}));
     count(&mut client);
     assert_eq!((client.rest().1, server.counter("count")), (false, 1));
-    let (server, mut client) = started(
-        Script::new().rule(json!({"match": {"accept": true, "nth": 1}, "do": {"reset": true}})),
-    );
+    let (server, mut client) =
+        started(Script::new().rule(json!({"match": {"accept": true, "nth": 1}, "do": {"reset": true}})));
     assert!(!client.rest().1);
     assert_eq!(Client::connect(&server).call("echo", json!({})).status, 200);
 }
@@ -95,20 +83,14 @@ fn a_kept_connection_can_be_closed_with_and_without_a_word() {
     assert!(answer.status == 200 && !answer.head.contains("Connection: close"));
     assert_eq!(client.rest(), (Vec::new(), true));
     let (_server, mut client) = doing(json!({"then": "close"}));
-    assert!(
-        client
-            .call("echo", json!({}))
-            .head
-            .contains("Connection: close")
-    );
+    assert!(client.call("echo", json!({})).head.contains("Connection: close"));
     assert_eq!(client.rest(), (Vec::new(), true));
 }
 
 #[test]
 fn lengths_lie_and_bytes_follow() {
-    let (_server, mut client) = doing(
-        json!({"body": "{}", "content_length": 1, "extra": "HTTP/1.1 200 OK\r\n", "then": "close_silently"}),
-    );
+    let (_server, mut client) =
+        doing(json!({"body": "{}", "content_length": 1, "extra": "HTTP/1.1 200 OK\r\n", "then": "close_silently"}));
     let answer = client.call("echo", json!({}));
     assert_eq!(answer.body, b"{");
     assert_eq!(client.rest().0, b"}HTTP/1.1 200 OK\r\n");
@@ -118,16 +100,10 @@ fn lengths_lie_and_bytes_follow() {
 fn framing_is_as_told() {
     let (_server, mut client) = doing(json!({"framing": "chunked", "slice_bytes": 3}));
     let answer = client.call("echo", json!({}));
-    assert!(
-        answer.head.contains("Transfer-Encoding: chunked") && answer.json()["result"].is_object()
-    );
+    assert!(answer.head.contains("Transfer-Encoding: chunked") && answer.json()["result"].is_object());
     let (_server, mut client) = doing(json!({"framing": "close", "result": {}}));
     client.send("tools/call", json!({"name": "echo"}));
-    assert!(
-        String::from_utf8(client.rest().0)
-            .unwrap()
-            .ends_with("\"result\":{}}")
-    );
+    assert!(String::from_utf8(client.rest().0).unwrap().ends_with("\"result\":{}}"));
 }
 
 #[test]
@@ -151,27 +127,15 @@ fn a_stream_is_written_frame_by_frame() {
         {"hold": "last", "result": {"resultType": "complete"}},
     ]);
     let (server, mut client) = doing(json!({"sse": frames}));
-    client.send(
-        "tools/call",
-        json!({"name": "echo", "_meta": {"progressToken": "tok"}}),
-    );
+    client.send("tools/call", json!({"name": "echo", "_meta": {"progressToken": "tok"}}));
     assert!(server.wait_held(1, PATIENCE));
     server.open_gate("last");
     let answer = client.read().unwrap();
     let text = String::from_utf8(answer.body.clone()).unwrap();
-    assert!(
-        text.starts_with(":hi\n\nevent: message\nid: e1\nretry: 5\ndata: {"),
-        "{text}"
-    );
+    assert!(text.starts_with(":hi\n\nevent: message\nid: e1\nretry: 5\ndata: {"), "{text}");
     let events = answer.events();
-    assert_eq!(
-        (&events[1]["params"]["progressToken"], &events[2]["raw"]),
-        (&json!("tok"), &json!(7))
-    );
-    assert_eq!(
-        events[3],
-        json!({"jsonrpc": "2.0", "id": 7, "result": {"resultType": "complete"}})
-    );
+    assert_eq!((&events[1]["params"]["progressToken"], &events[2]["raw"]), (&json!("tok"), &json!(7)));
+    assert_eq!(events[3], json!({"jsonrpc": "2.0", "id": 7, "result": {"resultType": "complete"}}));
 }
 
 #[test]
@@ -185,8 +149,7 @@ fn a_silent_server_says_nothing_until_it_stops() {
 
 #[test]
 fn a_life_of_a_task_is_a_list_of_snapshots() {
-    let asking =
-        json!({"status": "input_required", "inputRequests": {"k": {"method": "roots/list"}}});
+    let asking = json!({"status": "input_required", "inputRequests": {"k": {"method": "roots/list"}}});
     let (_server, mut client) = started(Script::new().task(json!({
         "tool": "odd", "id": "t-1", "seed": {"pollIntervalMs": 0.5, "ttlMs": "$absent"},
         "polls": [
@@ -199,28 +162,16 @@ fn a_life_of_a_task_is_a_list_of_snapshots() {
         "updates": [{"error": {"code": -32603, "message": "not now"}}],
     })));
     let seed = client.call("odd", json!({})).json()["result"].take();
-    assert_eq!(
-        (&seed["taskId"], &seed["pollIntervalMs"], seed.get("ttlMs")),
-        (&json!("t-1"), &json!(0.5), None)
-    );
+    assert_eq!((&seed["taskId"], &seed["pollIntervalMs"], seed.get("ttlMs")), (&json!("t-1"), &json!(0.5), None));
     let get = |client: &mut Client| client.ask("tasks/get", json!({"taskId": "t-1"}));
     assert_eq!(get(&mut client).status, 503);
     assert_eq!(get(&mut client).body, b"{\"truncated");
     for _ in 0..3 {
-        assert_eq!(
-            get(&mut client).json()["result"]["status"],
-            "input_required"
-        );
+        assert_eq!(get(&mut client).json()["result"]["status"], "input_required");
     }
-    let update = client.ask(
-        "tasks/update",
-        json!({"taskId": "t-1", "inputResponses": {}}),
-    );
+    let update = client.ask("tasks/update", json!({"taskId": "t-1", "inputResponses": {}}));
     assert_eq!(update.json()["error"]["message"], "not now");
-    assert_eq!(
-        get(&mut client).json()["result"]["inputRequests"]["k"]["method"],
-        "roots/list"
-    );
+    assert_eq!(get(&mut client).json()["result"]["inputRequests"]["k"]["method"], "roots/list");
     assert_eq!(get(&mut client).json()["error"]["code"], -32602);
     assert_eq!(get(&mut client).json()["error"]["code"], -32602);
 }
@@ -233,33 +184,18 @@ fn pushes_and_grants_can_be_scripted() {
             .rule(json!({"match": {"method": "subscriptions/listen"}, "do": {"id": "string", "patch": {"extra": 1}}})),
     );
     client.call("odd", json!({}));
-    client.send(
-        "subscriptions/listen",
-        json!({"notifications": {"taskIds": ["t-1"]}}),
-    );
+    client.send("subscriptions/listen", json!({"notifications": {"taskIds": ["t-1"]}}));
     let acknowledged = client.event().unwrap();
-    assert_eq!(
-        acknowledged["params"]["notifications"],
-        json!({"taskIds": ["t-1"], "extra": 1})
-    );
-    assert_eq!(
-        acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
-        "7"
-    );
+    assert_eq!(acknowledged["params"]["notifications"], json!({"taskIds": ["t-1"], "extra": 1}));
+    assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "7");
     let push = client.event().unwrap();
-    assert_eq!(
-        (&push["params"]["taskId"], &push["params"]["status"]),
-        (&json!("t-1"), &json!("failed"))
-    );
+    assert_eq!((&push["params"]["taskId"], &push["params"]["status"]), (&json!("t-1"), &json!("failed")));
 }
 
 #[test]
 fn a_server_stops_though_nobody_reads_its_answer() {
     let (server, mut client) = started(Script::new());
-    client.send(
-        "tools/call",
-        json!({"name": "big", "arguments": {"bytes": 16 << 20}}),
-    );
+    client.send("tools/call", json!({"name": "big", "arguments": {"bytes": 16 << 20}}));
     assert!(server.wait_requests("tools/call", 1, PATIENCE));
     drop(server);
 }
@@ -268,9 +204,6 @@ fn a_server_stops_though_nobody_reads_its_answer() {
 fn a_dollar_in_an_argument_is_only_a_dollar() {
     let (_server, mut client) = started(Script::new().options(json!({"answer_sse": true})));
     let answer = client.call("echo", json!({"text": "$id"}));
-    assert_eq!(
-        answer.events()[0]["result"]["structuredContent"]["text"],
-        "$id"
-    );
+    assert_eq!(answer.events()[0]["result"]["structuredContent"]["text"], "$id");
     assert_eq!(answer.events()[0]["id"], 7);
 }

@@ -32,9 +32,7 @@ impl Answer {
     /// The `data` of each event.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(&self.body);
-        text.lines()
-            .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
-            .collect()
+        text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
     }
 }
 
@@ -51,12 +49,8 @@ impl Client {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
             json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
-        let name = ["name", "uri", "taskId"]
-            .iter()
-            .find_map(|key| params[*key].as_str())
-            .map(str::to_owned);
-        let body =
-            json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+        let name = ["name", "uri", "taskId"].iter().find_map(|key| params[*key].as_str()).map(str::to_owned);
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nMcp-Method: {method}\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Length: {}\r\n",
@@ -94,10 +88,7 @@ impl Client {
         let body = if lower.contains("transfer-encoding: chunked") {
             self.chunks()?
         } else {
-            let length = lower
-                .split("content-length: ")
-                .nth(1)
-                .and_then(|rest| rest.lines().next()?.parse().ok());
+            let length = lower.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
             self.take(length.unwrap_or(0))?
         };
         Some(Answer { status, head, body })
