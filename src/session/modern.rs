@@ -112,7 +112,7 @@ impl Session {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.list_all(method::TOOLS_LIST, "", scope, notes)?;
+                    self.list_all(&Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
                     refreshed = true;
                 }
                 _ if verdict.once_more && !repeated => repeated = true,
