@@ -24,6 +24,7 @@ use crate::protocol::content::ResultView;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
+use crate::protocol::meta::check_host;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry};
 use crate::tasks::FollowOptions;
@@ -139,6 +140,7 @@ impl Call {
             }
             request.params.meta = Some(meta.clone());
         }
+        request.params.meta.as_deref().map_or(Ok(()), check_host)?;
         request.progress = client.mailbox().wants(EventKind::Progress);
         let total = options.total.unwrap_or(client.settings().timeouts.total);
         let call = Arc::new(Self {
