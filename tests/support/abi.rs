@@ -157,7 +157,7 @@ macro_rules! handles {
 
             fn some(status: i32, raw: *mut $raw) -> Option<Self> {
                 assert_eq!(raw.is_null(), status != MCP_OK, concat!(stringify!($name), ": {}"), name_of(status));
-                (!raw.is_null()).then_some(Self(raw))
+                (!raw.is_null()).then(|| Self(raw))
             }
         }
         impl fmt::Debug for $name {
@@ -559,12 +559,12 @@ pub struct Recorder {
 
 impl Recorder {
     fn add(&self, event: Event) {
-        self.events.lock().expect("no test panics with it").push(Arc::new(event));
+        unpoisoned(self.events.lock()).push(Arc::new(event));
         self.came.notify_all();
     }
 
     pub fn all(&self) -> Vec<Arc<Event>> {
-        self.events.lock().expect("no test panics with it").clone()
+        unpoisoned(self.events.lock()).clone()
     }
 
     pub fn of(&self, kind: i32) -> Vec<Arc<Event>> {
@@ -578,11 +578,11 @@ impl Recorder {
 
     /// Waits until `done` holds; a test that waits in vain fails with what came instead.
     pub fn until(&self, what: &str, done: impl Fn(&[Arc<Event>]) -> bool) {
-        let events = self.events.lock().expect("no test panics with it");
-        let (events, _) =
-            self.came.wait_timeout_while(events, PATIENCE, |events| !done(events)).expect("no test panics with it");
-        let words: Vec<_> = events.iter().map(|event| event.word()).collect();
-        assert!(done(&events), "waited in vain for {what}; there were {words:?}");
+        let events = unpoisoned(self.events.lock());
+        let (events, _) = unpoisoned(self.came.wait_timeout_while(events, PATIENCE, |events| !done(events)));
+        let (came, words) = (done(&events), events.iter().map(|event| event.word()).collect::<Vec<_>>());
+        drop(events);
+        assert!(came, "waited in vain for {what}; there were {words:?}");
     }
 
     /// The `n`th event of a kind, from 1.
@@ -593,12 +593,18 @@ impl Recorder {
     }
 }
 
+/// A test that failed with a lock in its hands must not fail the others.
+fn unpoisoned<T>(locked: std::sync::LockResult<T>) -> T {
+    locked.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 type Handler = Box<dyn Fn(Event) + Send + Sync>;
 
 unsafe extern "C" fn on_event(raw: *mut event::mcp_event, user: *mut c_void) {
     // SAFETY: `user` is the box that `Client::on` leaked, ended only by `end_handler`.
     let handler = unsafe { &*user.cast::<Handler>() };
-    handler(Event::keep(raw));
+    // A failed assertion is printed; what the test waits for then does not come.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(Event::keep(raw))));
 }
 
 unsafe extern "C" fn end_handler(user: *mut c_void) {
@@ -803,7 +809,7 @@ impl Client {
                 &mut raw,
             )
         };
-        let call = (!raw.is_null()).then_some(Call(raw));
+        let call = (!raw.is_null()).then(|| Call(raw));
         (check(status), call)
     }
 
@@ -831,7 +837,7 @@ impl Client {
                 &mut raw,
             )
         };
-        let call = (!raw.is_null()).then_some(Call(raw));
+        let call = (!raw.is_null()).then(|| Call(raw));
         check(status).map(|status| {
             assert_eq!(status, MCP_OK, "{}", name_of(status));
             call.expect("a call").answer().expect("a result")
