@@ -262,7 +262,7 @@ fn closing_ends_the_handle_and_not_the_work() {
     client.close();
     assert_eq!(client.wait_closed(PATIENCE_MS), MCP_OK);
     let end = task.end();
-    assert_eq!((end.status(), end.reason()), ("failed", "closed"));
+    assert_eq!((end.status(), end.reason()), ("working", "closed"), "as it last stood");
     assert_eq!(client.events.words(&["state", "status"]), ["created", "call done", "done"]);
     assert_eq!(server.count_of("tasks/cancel"), 0);
     assert_eq!(task.get().unwrap_err().status, MCP_E_CLOSED);
@@ -311,7 +311,7 @@ fn a_program_with_one_thread_serves_its_queue_while_it_waits() {
     client.open().unwrap();
     client.wait_open().unwrap();
     let jobs = json!({"steps": 2, "step_ms": 30, "poll_ms": 100, "ask": true});
-    assert_eq!(client.run("slow_job", jobs.clone()).unwrap().text().as_deref(), Some("done"));
+    assert!(client.run("slow_job", jobs.clone()).unwrap().text().unwrap().starts_with("done"));
     let task = client.task("slow_job", jobs);
     assert_eq!(task.end().reason(), "completed");
     until("the events", || {
