@@ -113,6 +113,10 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
     let whole = Json::trusted(text);
+    if whole.text().trim_ascii_start().starts_with('[') {
+        // serde would read an array as the members in their order.
+        return Err(malformed("it is an array"));
+    }
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
         Error::new(kind, format!("the server's message is not JSON-RPC: {fault}"))
