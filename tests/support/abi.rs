@@ -628,6 +628,9 @@ unsafe impl Sync for Client {}
 
 impl Drop for Client {
     fn drop(&mut self) {
+        if *self.freed.get_mut() {
+            return;
+        }
         self.close();
         let closed = self.wait_closed(PATIENCE_MS);
         self.free();
@@ -686,10 +689,13 @@ impl Client {
     }
 
     pub fn on(&self, kind: i32, handler: impl Fn(Event) + Send + Sync + 'static) {
+        self.try_on(kind, handler).expect("a handler can be registered");
+    }
+
+    pub fn try_on(&self, kind: i32, handler: impl Fn(Event) + Send + Sync + 'static) -> Result<i32, Failure> {
         let boxed: Box<Handler> = Box::new(Box::new(handler));
         let user = Box::into_raw(boxed).cast();
-        let status = unsafe { client::mcp_client_on(self.raw, kind, Some(on_event), user, Some(end_handler)) };
-        check(status).expect("a handler can be registered");
+        check(unsafe { client::mcp_client_on(self.raw, kind, Some(on_event), user, Some(end_handler)) })
     }
 
     pub fn set_queue(&self, queue: &Queue) {
