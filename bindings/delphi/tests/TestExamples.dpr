@@ -31,7 +31,7 @@ begin
       Output := Output + Piece;
     until Got <= 0;
     Child.WaitOnExit;
-    Result := Child.ExitCode;
+    Result := Child.ExitStatus; { after WaitOnExit this is the code; ExitCode would decode it once more }
   finally
     Child.Free;
   end;
