@@ -5,7 +5,8 @@ program TestMcp;
 
 uses
   {$IFDEF FPC}{$IFDEF UNIX}cthreads,{$ENDIF}{$ENDIF}
-  {$IFDEF FPC}SysUtils, Classes, Math, SyncObjs,{$ELSE}System.SysUtils, System.Classes, System.Math, System.SyncObjs,{$ENDIF}
+  {$IFDEF FPC}SysUtils, Classes, Math, SyncObjs, dynlibs,{$ELSE}System.SysUtils, System.Classes, System.Math, System.SyncObjs,
+  {$IFDEF MSWINDOWS}Winapi.Windows,{$ENDIF}{$ENDIF}
   McpNative.Text in '../McpNative.Text.pas',
   McpNative.Json in '../McpNative.Json.pas',
   McpNative.Abi in '../McpNative.Abi.pas',
@@ -1235,6 +1236,77 @@ begin
   end;
 end;
 
+type
+  { Any function of the library, asked with nothing but a handle: surplus arguments do no harm in cdecl. }
+  TAnyDoor = function(Handle: Pointer; A, B, C, D, E, F, G: NativeUInt): Int64; cdecl;
+
+var
+  Doors: array of TAnyDoor;
+  DoorNames: TStringList;
+  {$IFDEF FPC}
+  DoorHandle: TLibHandle;
+  {$ELSE}
+  DoorHandle: HMODULE;
+  {$ENDIF}
+
+function Collect(const Name: AnsiString): Pointer;
+begin
+  Result := {$IFDEF FPC}GetProcedureAddress(DoorHandle, Name){$ELSE}GetProcAddress(DoorHandle, PAnsiChar(Name)){$ENDIF};
+  SetLength(Doors, Length(Doors) + 1);
+  @Doors[High(Doors)] := Result;
+  DoorNames.Add(string(Name));
+end;
+
+{ BR-48: every function that takes a handle, with one that is none: an error code or nil, never a crash. }
+procedure TestDoors;
+const
+  NoHandle: array[0..7] of string = ('mcp_abi_version', 'mcp_version', 'mcp_status_name', 'mcp_last_error', 'mcp_shutdown', 'mcp_log_on',
+    'mcp_queue_new', 'mcp_client_new');
+var
+  I, J, Code: Integer;
+  Tried, Wrong: Integer;
+  Skip: Boolean;
+  Bad: array[0..2] of Pointer;
+  Freed: PMcpClient;
+begin
+  McpLoad;
+  Check(mcp_client_new('{"url":"http://127.0.0.1:9/mcp"}', 32, Freed) = MCP_OK, 'BR-48: a client');
+  Check(mcp_client_free(Freed) = MCP_OK, 'BR-48: freed');
+  CheckEqual(mcp_client_free(Freed), MCP_E_HANDLE, 'BR-48: freed twice');
+  Bad[0] := nil;
+  Bad[1] := Freed;
+  Bad[2] := Pointer(NativeUInt(12345));
+  DoorNames := TStringList.Create;
+  DoorHandle := SafeLoadLibrary(McpLibraryPath);
+  McpAbiBind(Collect);
+  Tried := 0;
+  Wrong := 0;
+  for I := 0 to High(Doors) do
+  begin
+    Skip := False;
+    for J := Low(NoHandle) to High(NoHandle) do
+      Skip := Skip or (NoHandle[J] = DoorNames[I]);
+    if Skip then
+      Continue;
+    for J := Low(Bad) to High(Bad) do
+    begin
+      Inc(Tried);
+      Code := Integer(Doors[I](Bad[J], 0, 0, 0, 0, 0, 0, 0) and $FFFFFFFF);
+      { nil from those that give a text; MCP_OK from freeing nil }
+      if not ((Code = MCP_E_HANDLE) or (Code = MCP_E_ARGUMENT) or (Code = 0) and ((J = 0) or (Pos('_text', DoorNames[I]) > 0) or
+        (Pos('_json', DoorNames[I]) > 0) or (Pos('_bytes', DoorNames[I]) > 0))) then
+      begin
+        Inc(Wrong);
+        WriteLn('  ', DoorNames[I], ' with bad handle ', J, ': ', Code);
+      end;
+    end;
+  end;
+  CheckEqual(Wrong, 0, Format('BR-48: %d functions, %d bad calls', [Length(Doors), Tried]));
+  DoorNames.Free;
+  Doors := nil;
+  FreeLibrary(DoorHandle);
+end;
+
 { Texts of any kind handed to every door: an error code, never a crash (BR-48 a). }
 procedure TestMisuse;
 var
@@ -1308,6 +1380,7 @@ begin
   Run('float', TestFloat);
   Run('byhand', TestByHand);
   Run('resumed', TestResumed);
+  Run('doors', TestDoors);
   Run('misuse', TestMisuse);
   StopServer;
   Finish;
