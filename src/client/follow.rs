@@ -262,7 +262,9 @@ impl TaskHandle {
         let never = CancelToken::new();
         let asks = |snapshot: &Snapshot| {
             let mut open = snapshot.inputs().iter();
-            open.any(|input| self.client.policy(input.request.kind) == InputPolicy::Manual)
+            open.any(|input| {
+                self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
+            })
         };
         let ready = |snapshot: &Snapshot| snapshot.has_ended() || asks(snapshot);
         if let Some(queue) = self.client.serving_queue() {

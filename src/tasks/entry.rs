@@ -167,6 +167,12 @@ impl TaskEntry {
         self.seen.lock().clone()
     }
 
+    /// True where this question waits for the host. The snapshot may lag behind: an answer that was just given is
+    /// known here at once.
+    pub(crate) fn is_open(&self, key: &str) -> bool {
+        self.core.lock().machine.open_inputs().iter().any(|input| input.request.key == key)
+    }
+
     /// When a poll is next due, automatic or not; `None` once it has ended.
     pub(crate) fn next_poll_due(&self) -> Option<Instant> {
         self.core.lock().machine.next_poll_due()
