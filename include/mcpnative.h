@@ -61,6 +61,7 @@
  *     probe_ms      opening: asking the server who it is                                      10000
  *     idle_ms       silence while an answer is awaited; every byte of it starts anew          60000
  *     total_ms      a whole call; time in which a question is open does not count             300000
+ *     close_ms      closing: a mcp_task_cancel() that has not reached the server yet          2000
  *   limits          sizes; over one, the call ends with MCP_E_TOO_LARGE:
  *     message_bytes       one message                                                         67108864
  *     sse_event_bytes     one event of a stream                                               67108864

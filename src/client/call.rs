@@ -4,7 +4,7 @@
 //! thread. A call made to be waited for runs its steps on the caller's own thread.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -343,7 +343,7 @@ impl Call {
     /// Follows the task of a call that is waited for. `None` where the host has to answer it by hand: the call then
     /// ends with its task, like one that goes by itself.
     fn run_task(self: &Arc<Self>, task: Arc<TaskHandle>, deadline: Deadline) -> Option<CallEnd> {
-        let hook: Arc<dyn Wake> = Arc::new(CancelTask(task.clone()));
+        let hook: Arc<dyn Wake> = Arc::new(CancelTask { task: task.clone(), call: Arc::downgrade(self) });
         // A cancel of the call cancels its task; one that came before is seen here.
         let cancelled = self.token.on_cancel(Arc::downgrade(&hook)).is_err();
         if cancelled {
@@ -646,13 +646,20 @@ impl Round {
     }
 }
 
-/// A cancel of a followed call goes to its task.
-struct CancelTask(Arc<TaskHandle>);
+/// A cancel of a followed call goes to its task. A close does not: the task goes on at the server.
+struct CancelTask {
+    task: Arc<TaskHandle>,
+    call: Weak<Call>,
+}
 
 impl Wake for CancelTask {
     fn wake(&self) {
-        if let Err(error) = self.0.cancel() {
-            log(LogLevel::Warn, || format!("cannot cancel {:?}: {error}", self.0));
+        let closing = self.call.upgrade().is_some_and(|call| call.token.cancelled() == Some(Why::Closing));
+        if closing {
+            return;
+        }
+        if let Err(error) = self.task.cancel() {
+            log(LogLevel::Warn, || format!("cannot cancel {:?}: {error}", self.task));
         }
     }
 }

@@ -258,13 +258,39 @@ impl Client {
         for call in &calls {
             call.cancel(Why::Closing);
         }
-        if let Some(link) = self.link.get() {
-            link.group.close();
-        }
-        // Cuts what began meanwhile, too.
-        self.transport.close();
-        self.leave();
+        self.end_tasks_after_cancels();
         true
+    }
+
+    /// Ends the tasks' handles; first, on a worker, gives a cancel that is still on its way to the server its grace.
+    fn end_tasks_after_cancels(self: &Arc<Self>) {
+        let mut unsent = self.entries();
+        unsent.retain(|entry| entry.snapshot().cancel_pending());
+        let client = self.clone();
+        let end = move || {
+            if let Some(link) = client.link.get() {
+                link.group.close();
+            }
+            // Cuts what began meanwhile, too.
+            client.transport.close();
+            client.leave();
+        };
+        if unsent.is_empty() {
+            return end();
+        }
+        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.close, Budget::Grace);
+        let ended = end.clone();
+        let submitted = self.runtime.calls.submit(Box::new(move || {
+            let never = CancelToken::new();
+            for entry in unsent {
+                // `None` is a grace that ran out: the close goes on either way.
+                drop(entry.wait_until(deadline, &never, |task| task.has_ended() || !task.cancel_pending()));
+            }
+            end();
+        }));
+        if submitted.is_err() {
+            ended();
+        }
     }
 
     /// Waits for the end: the last callback and the last destructor have run. False where the deadline came first.

@@ -34,6 +34,8 @@ pub(crate) struct Timeouts {
     pub probe: Option<Duration>,
     pub idle: Option<Duration>,
     pub total: Option<Duration>,
+    /// What a close waits for a cancel that has not reached the server yet.
+    pub close: Option<Duration>,
 }
 
 /// How tasks are followed.
@@ -180,6 +182,7 @@ fn read_timeouts(doc: &mut Doc) -> Result<Timeouts> {
         probe: part.limit("probe_ms", 10_000)?,
         idle: part.limit("idle_ms", 60_000)?,
         total: part.limit("total_ms", 300_000)?,
+        close: part.limit("close_ms", 2_000)?,
     };
     part.finish()?;
     Ok(timeouts)

@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
     overdue: bool,
     degraded: Option<Error>,
     next_poll_due: Option<Instant>,
-    cancel_asked: bool,
+    cancel_pending: bool,
 }
 
 impl Snapshot {
@@ -44,7 +44,7 @@ impl Snapshot {
             overdue: machine.overdue(at),
             degraded: machine.degraded().cloned(),
             next_poll_due: machine.next_poll_due(),
-            cancel_asked: machine.cancel_asked(),
+            cancel_pending: machine.cancel_pending(),
         }
     }
 
@@ -148,8 +148,8 @@ impl Snapshot {
         self.next_poll_due
     }
 
-    /// True where the host asked for a cancel that was neither refused nor given up.
-    pub(crate) fn cancel_asked(&self) -> bool {
-        self.cancel_asked
+    /// A cancel was asked for and has not reached the server yet.
+    pub(crate) fn cancel_pending(&self) -> bool {
+        self.cancel_pending
     }
 }
