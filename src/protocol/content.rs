@@ -41,7 +41,7 @@ pub struct Block {
 impl Block {
     fn read(json: Json) -> Self {
         let members = Members::parse(json.text()).unwrap_or_default();
-        let kind = match members.string("type").as_deref() {
+        let kind = match members.text("type").as_deref() {
             Some("text") => BlockKind::Text,
             Some("image") => BlockKind::Image,
             Some("audio") => BlockKind::Audio,

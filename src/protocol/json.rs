@@ -1,5 +1,6 @@
 //! JSON text that is passed through untouched: the bytes of the peer, or of the host, with numbers of any size.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl fmt::Debug for Json {
 /// The members of a JSON object in their order, each value as raw text. A name that comes twice counts once, the
 /// last one wins, as in most readers.
 #[derive(Debug, Default)]
-pub struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Reads an object.
@@ -127,7 +128,13 @@ impl<'a> Members<'a> {
     /// A string member; `None` where it is absent or of another type.
     #[must_use]
     pub fn string(&self, name: &str) -> Option<String> {
-        self.some(name).and_then(|raw| serde_json::from_str(raw).ok())
+        self.text(name).map(Cow::into_owned)
+    }
+
+    /// A string member, copied only where it has escapes; `None` where it is absent or of another type.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.some(name).and_then(string)
     }
 
     /// A boolean member; `None` where it is absent or of another type.
@@ -145,7 +152,7 @@ impl<'a> Members<'a> {
 
     /// The members in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, raw)| (name.as_str(), raw.get()))
+        self.0.iter().map(|(name, raw)| (&**name, raw.get()))
     }
 
     /// How many members there are.
@@ -186,9 +193,9 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members: Vec<(String, &'de RawValue)> = Vec::new();
-                let mut index = std::collections::HashMap::<String, usize>::new();
-                while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
+                let mut members: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
+                let mut index = std::collections::HashMap::<Cow<'de, str>, usize>::new();
+                while let Some((Name(name), raw)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
                     // A list up to here is searched faster than a table is built.
                     if members.len() < 16 {
                         match members.iter_mut().find(|(have, _)| *have == name) {
@@ -215,6 +222,21 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// A name, copied only where it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The string that `raw` is, copied only where it has escapes; `None` for anything else.
+#[must_use]
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+    // The look first: for anything but a string serde_json would write a long error that nobody reads.
+    if !raw.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str(raw).ok().map(|Name(text)| text)
+}
+
 /// The elements of a JSON array, each as raw text.
 ///
 /// # Errors
@@ -228,25 +250,28 @@ pub fn elements(text: &str) -> Result<Vec<&str>> {
 /// A text as a JSON string, quotes included.
 #[must_use]
 pub fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    if !plain {
+        return serde_json::Value::from(text).to_string();
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+    out
 }
 
 /// True where arrays and objects in `text` nest deeper than `limit`. Counts only; the text may be invalid.
 #[must_use]
 pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for byte in text {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    if text.len() <= limit {
+        return false;
+    }
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(byte) = text.get(at) {
+        at += 1;
         match byte {
-            b'"' => in_string = true,
+            b'"' => at = after_string(text, at),
             b'{' | b'[' => {
                 depth += 1;
                 if depth > limit {
@@ -258,6 +283,19 @@ pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
         }
     }
     false
+}
+
+/// Where the string that begins before `at` has ended.
+fn after_string(text: &[u8], mut at: usize) -> usize {
+    while let Some(stop) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += stop + 1;
+        if text[at - 1] == b'"' {
+            return at;
+        }
+        // What is escaped ends nothing.
+        at += 1;
+    }
+    text.len()
 }
 
 #[cfg(test)]
@@ -310,9 +348,25 @@ mod tests {
     }
 
     #[test]
+    fn strings_are_quoted_and_read_back() {
+        for text in ["", "plain", "é 世界", "a\"b", "a\\b", "a\nb", "\u{1}", "\u{7f}"] {
+            assert_eq!(quote(text), serde_json::to_string(text).unwrap());
+            assert_eq!(string(&quote(text)).as_deref(), Some(text));
+        }
+        assert!(matches!(string("\"plain\""), Some(Cow::Borrowed("plain"))));
+        for raw in ["7", "null", "[\"a\"]", "true"] {
+            assert_eq!(string(raw), None, "{raw}");
+        }
+    }
+
+    #[test]
     fn nesting_is_counted_outside_strings() {
         assert!(!nests_deeper(br#"{"a":"[[[[\"[["}"#, 1));
         assert!(nests_deeper(b"[[1]]", 1));
         assert!(!nests_deeper(b"[[1],[2],[3]]", 2));
+        assert!(nests_deeper(br#"["\\",["x\"["]]"#, 1));
+        for open in [&b"[[\"open"[..], b"[[\"", b"[[\"\\", b"[[\"\\\""] {
+            assert!(nests_deeper(open, 1) && !nests_deeper(open, 2));
+        }
     }
 }
