@@ -122,19 +122,20 @@ impl Drop for FpGuard {
     }
 }
 
-/// Runs the host's code (a callback on the host's own thread) under the host's word.
+/// Runs the host's code (a callback on the host's own thread) under the host's word; then that of before is back, which
+/// is the host's again where host code runs inside host code.
 pub(crate) fn as_host<T>(run: impl FnOnce() -> T) -> T {
-    struct Back;
+    struct Back(word::Word);
     impl Drop for Back {
         fn drop(&mut self) {
-            word::write(word::DEFAULT);
+            word::write(self.0);
         }
     }
     match HOST.with(std::cell::Cell::get).filter(|word| !word.is_default()) {
         None => run(),
         Some(host) => {
+            let _back = Back(word::read());
             word::write(host);
-            let _back = Back;
             run()
         }
     }
