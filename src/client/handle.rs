@@ -107,7 +107,7 @@ impl Client {
         for warning in &settings.warnings {
             log(LogLevel::Warn, || warning.clone());
         }
-        Ok(Arc::new_cyclic(|me| Self {
+        let client = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             settings,
             runtime,
@@ -121,7 +121,9 @@ impl Client {
             trips: Mutex::default(),
             flights: Mutex::default(),
             next_call: AtomicI64::new(1),
-        }))
+        });
+        client.runtime.know(&client);
+        Ok(client)
     }
 
     /// Registers a handler (`kind` `None`: for all kinds without one), before opening.

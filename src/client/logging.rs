@@ -91,7 +91,8 @@ pub(crate) fn log(level: LogLevel, text: impl FnOnce() -> String) {
     let Some(hook) = schedule else { return };
     let delivered_elsewhere = match &hook.queue {
         Some(queue) => queue.make_log_ready(),
-        None => Runtime::current().dispatchers.submit(Box::new(deliver)).is_ok(),
+        // A line starts no runtime: one that is told while the last one ends would leave a thread behind.
+        None => Runtime::running().is_some_and(|runtime| runtime.dispatchers.submit(Box::new(deliver)).is_ok()),
     };
     if !delivered_elsewhere {
         STATE.lock().scheduled = false;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -14,6 +14,18 @@ use crate::os::WakeHandle;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A number for this thread, never used again. Unlike the one of std it can still be asked for in an exit handler.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
 }
 
 /// True inside a handler or its destructor: blocking functions are refused there.
@@ -40,7 +52,7 @@ struct State {
     /// Lines wait for the host's log hook.
     log_ready: bool,
     /// The thread that serves: the last one that dispatched, at first the one that made the queue.
-    server: ThreadId,
+    server: u64,
     /// Counts what a waiting server has to look at again.
     kicks: u64,
     /// The host asked a waiting dispatch to return.
@@ -70,7 +82,7 @@ impl Queue {
         let descriptor = WakeHandle::new().map_err(|refused| {
             Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}"))
         })?;
-        let server = thread::current().id();
+        let server = this_thread();
         let state = State { ready: VecDeque::new(), log_ready: false, server, kicks: 0, woken: false, closed: false };
         Ok(Arc::new(Self { state: Mutex::new(state), news: Condvar::new(), descriptor }))
     }
@@ -90,7 +102,7 @@ impl Queue {
         if in_callback() {
             return Err(Error::new(Kind::Reentrant, "a queue cannot be served inside a callback"));
         }
-        self.state.lock().server = thread::current().id();
+        self.state.lock().server = this_thread();
         loop {
             let delivered = self.deliver_round();
             if delivered > 0 {
@@ -132,7 +144,7 @@ impl Queue {
     /// True where this thread is the one that serves.
     pub(crate) fn is_served_here(&self) -> bool {
         let state = self.state.lock();
-        !state.closed && state.server == thread::current().id()
+        !state.closed && state.server == this_thread()
     }
 
     /// Serves until `done` says so or the deadline comes; true for the first.

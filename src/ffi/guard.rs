@@ -131,14 +131,15 @@ thread_local! {
     static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// The last direct failure on this thread.
+/// The last direct failure on this thread. None at the very end of a thread (exit handlers and static destructors of the
+/// host run after it), where its place is gone already.
 pub(super) fn last_error() -> Option<Error> {
-    LAST.with(|last| last.borrow().clone())
+    LAST.try_with(|last| last.borrow().clone()).ok().flatten()
 }
 
 /// Sets it; a callback's own failures must not be seen by the code around the callback.
 pub(super) fn set_last_error(error: Option<Error>) -> Option<Error> {
-    LAST.with(|last| last.replace(error))
+    LAST.try_with(|last| last.replace(error)).ok().flatten()
 }
 
 /// Runs the body of an entry point; its status is the status of the call.
