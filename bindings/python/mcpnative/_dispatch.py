@@ -15,7 +15,7 @@ import time
 from typing import Any, List, Optional, Set
 
 from ._handle import out_present
-from ._keep import NO_DESTROY, NO_LOG
+from ._keep import NO_DESTROY, NO_LOG, bar
 from ._load import library
 from ._report import report
 from .errors import ReentrantError, Status, last_error
@@ -37,19 +37,15 @@ class Dispatcher:
         self._stopping = threading.Event()
         self._clients: Set[int] = set()
         self._at_exit = False
+        #: Whether this package has set the library's log hook.
+        self.logs = False
 
     def queue(self) -> int:
         """The queue, with its thread started."""
         with self._lock:
             if self._queue is None:
-                lib = library()
-                queue = out_present(lib, lib.mcp_queue_new)
-                self._stopping = threading.Event()
-                self._thread = threading.Thread(
-                    target=_serve, args=(lib, queue, self._stopping), name="mcpnative", daemon=True
-                )
-                self._thread.start()
-                self._queue = queue
+                server = _Server(library())
+                self._queue, self._thread, self._stopping = server.begin(), server.thread, server.stopping
                 if not self._at_exit:
                     self._at_exit = True
                     atexit.register(self.stop)
@@ -79,7 +75,9 @@ class Dispatcher:
             left = max(0, int((end - time.monotonic()) * 1000))
             lib.mcp_client_wait_closed(client, left)
             self.remove(client)
-        lib.mcp_log_on(None, 0, NO_LOG, None, NO_DESTROY)
+        if self.logs:
+            self.logs = False
+            lib.mcp_log_on(None, 0, NO_LOG, None, NO_DESTROY)
         with self._lock:
             queue, thread = self._queue, self._thread
             self._queue = None
@@ -91,26 +89,56 @@ class Dispatcher:
         if thread.is_alive():
             _interrupt(thread)
         if not thread.is_alive():
-            for client in clients:
-                lib.mcp_client_free(client)
             lib.mcp_queue_free(queue)
 
 
-def _serve(lib: Any, queue: int, stopping: threading.Event) -> None:
-    count = ctypes.c_int32()
-    while not stopping.is_set():
+class _Server:
+    """The thread that makes the queue and serves it: at no moment is the queue another thread's to serve."""
+
+    def __init__(self, lib: Any) -> None:
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="mcpnative", daemon=True)
+        self._lib = lib
+        self._made = threading.Event()
+        self._queue: Optional[int] = None
+        self._error: Optional[BaseException] = None
+
+    def begin(self) -> int:
+        """Start the thread and give its queue."""
+        self.thread.start()
+        self._made.wait()
+        if self._queue is None:
+            raise self._error or AssertionError("there is neither a queue nor an error")
+        return self._queue
+
+    def _run(self) -> None:
         try:
-            status = lib.mcp_queue_dispatch(queue, _DISPATCH_MS, ctypes.byref(count))
-            if status < 0:
-                report(last_error(lib, status), "the event thread of mcpnative, which ends")
-                return
+            self._queue = out_present(self._lib, self._lib.mcp_queue_new)
         except BaseException as error:
-            report(error, "the event thread of mcpnative")
+            self._error = error
+            return
+        finally:
+            self._made.set()
+        self._serve(self._queue)
+
+    def _serve(self, queue: int) -> None:
+        count = ctypes.c_int32()
+        while not self.stopping.is_set():
+            try:
+                status = self._lib.mcp_queue_dispatch(queue, _DISPATCH_MS, ctypes.byref(count))
+                if status < 0:
+                    report(last_error(self._lib, status), "the event thread of mcpnative, which ends")
+                    return
+            except BaseException as error:
+                report(error, "the event thread of mcpnative")
 
 
 def _interrupt(thread: threading.Thread) -> None:
     # A handler does not come back. An exception raised inside it ends it where it runs Python code; one that
     # blocks in native code is left, and goes with the process.
+    # What waits behind it is not run any more: a thread that is in the middle of a callback when the interpreter goes
+    # away would be ended by force inside native code.
+    bar(thread.ident or 0)
     end = time.monotonic() + _INTERRUPT_WAIT_S
     while thread.is_alive() and time.monotonic() < end:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -123,11 +151,10 @@ dispatcher = Dispatcher()
 
 
 def _reset_after_fork() -> None:
-    # The thread is not in the child, and the library answers every call there with an error of its own.
+    # The thread is not in the child. Where the library was in use, it answers every call there with an error of its
+    # own; the old dispatcher, which the child's exit still knows, stays with the parent's process id.
     global dispatcher
-    pid = dispatcher._pid
     dispatcher = Dispatcher()
-    dispatcher._pid = pid
 
 
 if hasattr(os, "register_at_fork"):

@@ -155,8 +155,8 @@ class Inside(ServerTest):
                 except BaseException as problem:
                     told(problem)
 
-        client.open(PATIENCE)
         self.addCleanup(client.close)
+        client.start()
         return told.wait_for(1)[0]
 
     def test_what_blocks_is_refused(self) -> None:
@@ -166,6 +166,7 @@ class Inside(ServerTest):
             lambda client: client.list_tools(),
             lambda client: client.check(),
             lambda client: client.wait_open(1),
+            lambda client: client.notify("notifications/custom"),
             lambda client: client.start_tool("echo").result(1),
             lambda client: client.start_tool("echo").wait(1),
             lambda client: client.start_tool("echo").wait_answer(1),

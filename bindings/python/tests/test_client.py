@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
 import unittest
 
-from .support import PATIENCE, ServerTest, Told, run_program
+from .support import PACKAGE_ROOT, PATIENCE, ServerTest, Told, environment, run_program
 
 import mcpnative
 from mcpnative import BlockKind, Client, State
@@ -251,8 +252,6 @@ class Life(ServerTest):
 
 class Example(ServerTest):
     def test_long_job(self) -> None:
-        from .support import PACKAGE_ROOT, environment
-
         done = subprocess.run(
             [
                 sys.executable,
@@ -269,7 +268,19 @@ class Example(ServerTest):
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("the server asks", done.stdout)
-        self.assertEqual(done.stdout.splitlines()[-1], "done")
+        self.assertEqual(done.stdout.splitlines()[-1].split(";")[0], "done")
+
+    def test_the_readme_s(self) -> None:
+        text = (PACKAGE_ROOT / "README.md").read_text(encoding="utf-8")
+        found = re.search(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+        assert found is not None
+        shown = "http://127.0.0.1:8080/mcp"
+        self.assertIn(shown, found.group(1))
+        done = run_program(found.group(1).replace(shown, self.url))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[-1], "done")
+        self.assertEqual({line.split(" ")[0] for line in lines[:-1]}, {"working"})
 
 
 if __name__ == "__main__":

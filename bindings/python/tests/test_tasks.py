@@ -174,7 +174,7 @@ class Questions(ServerTest):
             return {"value": "go"}
 
         said = self.ask("slow_job", {"steps": 4, "step_ms": 20, "ask": True}, on_elicitation=answer)
-        self.assertEqual(said.text, "done")
+        self.assertEqual(said.text, 'done; answers: {"ask-1":{"action":"accept","content":{"value":"go"}}}')
         self.assertEqual(len(seen.all), 1)
         self.assertTrue(seen.all[0])
 
@@ -189,7 +189,8 @@ class Questions(ServerTest):
             self.assertEqual([one["method"] for one in opened], ["elicitation/create"])
             answer = {opened[0]["key"]: {"action": "accept", "content": {"value": "go"}}}
             self.assertTrue(task.update(answer, PATIENCE))
-            self.assertEqual(call.result(PATIENCE).text, "done")
+            self.assertIn('"value":"go"', call.result(PATIENCE).text)
+            self.assertFalse(task.update(answer, PATIENCE))
 
     def test_a_call_by_hand(self) -> None:
         settings = {"url": self.url, "input": {"elicitation": "manual"}}
