@@ -37,8 +37,8 @@ pub(crate) fn as_callback<T>(run: impl FnOnce() -> T) -> T {
 
 struct State {
     ready: VecDeque<Arc<Mailbox>>,
-    /// Lines wait for the host's log hook.
-    log_ready: bool,
+    /// Lines wait for the host's log hook of this number.
+    log_ready: Option<u64>,
     /// The thread that serves: the last one that dispatched, at first the one that made the queue.
     server: ThreadId,
     /// Counts what a waiting server has to look at again.
@@ -50,7 +50,7 @@ struct State {
 
 impl State {
     fn has_work(&self) -> bool {
-        self.log_ready || !self.ready.is_empty()
+        self.log_ready.is_some() || !self.ready.is_empty()
     }
 }
 
@@ -71,7 +71,7 @@ impl Queue {
             Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}"))
         })?;
         let server = thread::current().id();
-        let state = State { ready: VecDeque::new(), log_ready: false, server, kicks: 0, woken: false, closed: false };
+        let state = State { ready: VecDeque::new(), log_ready: None, server, kicks: 0, woken: false, closed: false };
         Ok(Arc::new(Self { state: Mutex::new(state), news: Condvar::new(), descriptor }))
     }
 
@@ -173,12 +173,12 @@ impl Queue {
     }
 
     /// Lines wait for the host's log hook; false where nobody serves any more.
-    pub(crate) fn make_log_ready(&self) -> bool {
+    pub(crate) fn make_log_ready(&self, hook: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
         }
-        state.log_ready = true;
+        state.log_ready = Some(hook);
         self.descriptor_follows(&state);
         drop(state);
         self.news.notify_all();
@@ -191,9 +191,9 @@ impl Queue {
             let mut state = self.state.lock();
             (std::mem::take(&mut state.ready), std::mem::take(&mut state.log_ready))
         };
-        let mut delivered = usize::from(log);
-        if log {
-            crate::client::logging::deliver();
+        let mut delivered = usize::from(log.is_some());
+        if let Some(hook) = log {
+            crate::client::logging::deliver(hook);
         }
         for mailbox in line {
             let (count, more) = mailbox.deliver_batch();
