@@ -90,12 +90,12 @@ pub(crate) fn log(level: LogLevel, text: impl FnOnce() -> String) {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
         state.lines.push_back((level, line));
-        let number = state.number;
-        let hook = state.hook.clone().map(|hook| (hook, number));
-        (!std::mem::replace(&mut state.scheduled, true)).then_some(hook).flatten()
+        // Not the hook itself: its end is told to the host by whoever drops it last, which must not be this thread.
+        let order = state.hook.as_ref().map(|hook| (hook.queue.clone(), state.number));
+        (!std::mem::replace(&mut state.scheduled, true)).then_some(order).flatten()
     };
-    let Some((hook, number)) = schedule else { return };
-    let delivered_elsewhere = match &hook.queue {
+    let Some((queue, number)) = schedule else { return };
+    let delivered_elsewhere = match &queue {
         Some(queue) => queue.make_log_ready(number),
         None => Runtime::current().dispatchers.submit(Box::new(move || deliver(number))).is_ok(),
     };
@@ -159,6 +159,9 @@ mod tests {
     use super::*;
     use crate::clock::Deadline;
 
+    /// The tests of this file take turns: there is one hook.
+    static TURN: Mutex<()> = Mutex::new(());
+
     /// Keeps the lines of one hook; other tests of this process may log, too.
     struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -170,6 +173,7 @@ mod tests {
 
     #[test]
     fn a_hook_gets_its_lines_in_its_own_queue_whatever_became_of_the_one_before() {
+        let _turn = TURN.lock();
         let (first, second) = (Queue::new().unwrap(), Queue::new().unwrap());
         let (early, late) = (Arc::new(Mutex::default()), Arc::new(Mutex::default()));
         set_log(LogLevel::Error, Some(Arc::new(Lines(early.clone()))), Some(first.clone()));
@@ -182,5 +186,48 @@ mod tests {
         second.dispatch(Deadline::Never).unwrap();
         assert!(late.lock().iter().any(|line| line == "for the second hook"));
         set_log(LogLevel::Error, None, None);
+    }
+
+    /// Tells on which thread it ended.
+    struct Ends(Arc<Mutex<Vec<std::thread::ThreadId>>>);
+
+    impl LogSink for Ends {
+        fn line(&self, _level: LogLevel, _text: &str) {}
+    }
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.lock().push(std::thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_thread_that_only_logs_never_ends_a_hook() {
+        let _turn = TURN.lock();
+        let queue = Queue::new().unwrap();
+        let ends = Arc::new(Mutex::default());
+        let here = std::thread::current().id();
+        std::thread::scope(|scope| {
+            let lines = Arc::new(AtomicU64::new(0));
+            let (counted, busy) = (lines.clone(), Arc::new(()));
+            let still = Arc::downgrade(&busy);
+            scope.spawn(move || {
+                while still.strong_count() > 0 {
+                    error("a line");
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..500 {
+                let before = lines.load(Ordering::Relaxed);
+                set_log(LogLevel::Error, Some(Arc::new(Ends(ends.clone()))), Some(queue.clone()));
+                while lines.load(Ordering::Relaxed) == before {
+                    std::thread::yield_now();
+                }
+                set_log(LogLevel::Error, None, None);
+            }
+            drop(busy);
+        });
+        assert_eq!(ends.lock().len(), 500);
+        assert!(ends.lock().iter().all(|thread| *thread == here));
     }
 }
