@@ -36,6 +36,8 @@ class Dispatcher:
         self._thread: Optional[threading.Thread] = None
         self._stopping = threading.Event()
         self._clients: Set[int] = set()
+        #: Closing, with nobody left in Python who knows them.
+        self._orphans: Set[int] = set()
         self._at_exit = False
         #: Whether this package has set the library's log hook.
         self.logs = False
@@ -53,10 +55,28 @@ class Dispatcher:
 
     def add(self, client: int) -> None:
         """A client that has to be closed before the thread may stop."""
+        self._sweep()
         self._clients.add(client)
 
     def remove(self, client: int) -> None:
+        """A client that has closed."""
         self._clients.discard(client)
+
+    def release(self, lib: Any, client: int) -> None:
+        """Give up a client's handle. One that still has to close keeps it until it has: then it can be waited for."""
+        if client not in self._clients:
+            lib.mcp_client_free(client)
+            return
+        lib.mcp_client_close(client)
+        self._orphans.add(client)
+        self._clients.discard(client)
+
+    def _sweep(self) -> None:
+        # Inside a handler the answer is an error: the next sweep will do.
+        for client in list(self._orphans):
+            if library().mcp_client_wait_closed(client, 0) == Status.OK:
+                self._orphans.discard(client)
+                library().mcp_client_free(client)
 
     def is_current(self) -> bool:
         """Whether this is the thread that runs the handlers."""
@@ -67,14 +87,16 @@ class Dispatcher:
         if os.getpid() != self._pid or self._queue is None or self.is_current():
             return
         lib = library()
-        clients: List[int] = list(self._clients)
+        clients: List[int] = [*self._clients, *self._orphans]
         for client in clients:
             lib.mcp_client_close(client)
         end = time.monotonic() + _CLOSE_WAIT_MS / 1000.0
+        closed = True
         for client in clients:
             left = max(0, int((end - time.monotonic()) * 1000))
-            lib.mcp_client_wait_closed(client, left)
+            closed = lib.mcp_client_wait_closed(client, left) == Status.OK and closed
             self.remove(client)
+        self._sweep()
         if self.logs:
             self.logs = False
             lib.mcp_log_on(None, 0, NO_LOG, None, NO_DESTROY)
@@ -88,7 +110,9 @@ class Dispatcher:
         thread.join(_DISPATCH_MS / 1000.0 + 1.0)
         if thread.is_alive():
             _interrupt(thread)
-        if not thread.is_alive():
+        if closed and not thread.is_alive():
+            # Else it stays: a queue that is gone would have the library end the rest of the handlers by itself, on a
+            # thread of its own, perhaps after the interpreter.
             lib.mcp_queue_free(queue)
 
 

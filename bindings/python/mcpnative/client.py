@@ -47,8 +47,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 def _release(library: Any, key: int) -> None:
-    _dispatch.dispatcher.remove(key)
-    library.mcp_client_free(key)
+    _dispatch.dispatcher.release(library, key)
 
 
 class Client:

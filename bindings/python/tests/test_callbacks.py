@@ -255,6 +255,24 @@ class Exit(ServerTest):
         )
         self.assertEqual(done.stderr, "")
 
+    def test_br47_clients_that_nobody_holds(self) -> None:
+        for _ in range(3):
+            done = self.ends(
+                """
+                import gc, sys, threading, mcpnative
+                def leave():
+                    began = threading.Event()
+                    client = mcpnative.Client(url=sys.argv[1], on_notification=lambda n: began.set()).open(20)
+                    client.start_tool("slow_job", {"steps": 1000, "step_ms": 60}).wait_answer(20)
+                    client.start_tool("echo")
+                    assert began.wait(20)
+                for _ in range(5):
+                    leave()
+                gc.collect()
+                """
+            )
+            self.assertEqual(done.stderr, "")
+
     def test_br47_other_threads_that_wait(self) -> None:
         for _ in range(3):
             done = self.ends(
