@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 
 use parking_lot::{Condvar, Mutex};
@@ -37,6 +37,8 @@ pub(crate) fn as_callback<T>(run: impl FnOnce() -> T) -> T {
 
 struct State {
     ready: VecDeque<Arc<Mailbox>>,
+    /// All that were given to this queue, ready or not.
+    attached: Vec<Weak<Mailbox>>,
     /// Lines wait for the host's log hook of this number.
     log_ready: Option<u64>,
     /// The thread that serves: the last one that dispatched, at first the one that made the queue.
@@ -71,7 +73,15 @@ impl Queue {
             Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}"))
         })?;
         let server = thread::current().id();
-        let state = State { ready: VecDeque::new(), log_ready: None, server, kicks: 0, woken: false, closed: false };
+        let state = State {
+            ready: VecDeque::new(),
+            attached: Vec::new(),
+            log_ready: None,
+            server,
+            kicks: 0,
+            woken: false,
+            closed: false,
+        };
         Ok(Arc::new(Self { state: Mutex::new(state), news: Condvar::new(), descriptor }))
     }
 
@@ -116,14 +126,22 @@ impl Queue {
         self.news.notify_all();
     }
 
-    /// Nobody serves any more: what waits is dropped, and so are the handlers of its clients.
+    /// Takes note of a mailbox that is to be delivered here.
+    pub(crate) fn attach(&self, mailbox: &Arc<Mailbox>) {
+        let mut state = self.state.lock();
+        state.attached.retain(|one| one.strong_count() > 0);
+        state.attached.push(Arc::downgrade(mailbox));
+    }
+
+    /// Nobody serves any more: what waits is dropped, and so are the handlers of its clients, here and now: later it
+    /// would be on a thread of the library.
     pub(crate) fn close(&self) {
-        let ready = {
+        let (ready, attached) = {
             let mut state = self.state.lock();
             state.closed = true;
-            std::mem::take(&mut state.ready)
+            (std::mem::take(&mut state.ready), std::mem::take(&mut state.attached))
         };
-        for mailbox in ready {
+        for mailbox in ready.into_iter().chain(attached.iter().filter_map(Weak::upgrade)) {
             mailbox.discard();
         }
         self.news.notify_all();
