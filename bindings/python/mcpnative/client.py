@@ -368,7 +368,8 @@ class Client:
     ) -> List[Dict[str, Any]]:
         """Ask once about each task that is due and give what has ended since: every outcome as a tool result.
 
-        Made for a chat loop that does its own polling (``tasks.auto_poll`` false).
+        Made for a chat loop that does its own polling (``tasks.auto_poll`` false). Each end is given once here, also
+        one that a wait or a handler has seen before; ``task_id`` and ``tool_call_id`` tell.
         """
         _dispatch.refuse_in_callback("Client.check")
         library = self._library
