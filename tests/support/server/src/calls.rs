@@ -8,6 +8,7 @@ use crate::action::{Content, Frame, FrameBody};
 use crate::brain::Brain;
 use crate::content::{PNG, WAV};
 use crate::jobs;
+use crate::process;
 use crate::rounds::{answers, input_required, question, unseal};
 use crate::rpc::{Call, RpcError};
 use crate::suite;
@@ -39,6 +40,8 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>) -> Result<Answer, RpcError> {
         "sleep" => return Ok(sleep(call)),
         "count" => count(brain, call),
         "change" => change(brain, call),
+        "environment" => process::environment(),
+        "arguments" => process::arguments(),
         "slow_job" | "fail_job" | "cancelled_job" | "tool_error_job" | "ask_then_task" => {
             return jobs::call(brain, call, name);
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::action::{Content, Frame, FrameBody};
 use crate::headers;
-use crate::http::Parsed;
+use crate::parsed::Parsed;
 use crate::rpc::{Body, INVALID_REQUEST, PARSE, Reply, RpcError};
 use crate::shared::Shared;
 use crate::wire::Request;

@@ -8,6 +8,8 @@
 //! - `server`: the server as tests hold it; `shared`: what its connections share
 //! - `http`: the carrier; `wire` reads requests, `endpoint` judges them with `headers`, `send`, `render` and `outlet`
 //!   write answers, `line` is the connection, `control` is the door for other processes
+//! - `stdio`: the other carrier; `pipe` is its end of the pipes, `flight` one request on them
+//! - `parsed`, `peer`: what both carriers know of a request, and how they wait; `cli`: the command line
 //! - `script`, `rules`, `action`, `lives`, `subst`, `fields`: the script and what it does
 //! - `brain`: the protocol; `tools`, `calls`, `jobs`, `rounds`, `suite`, `content` are what it offers,
 //!   `tasks` (with `plan`) and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
@@ -23,12 +25,14 @@
 mod action;
 mod brain;
 mod calls;
+mod cli;
 mod clock;
 mod content;
 mod control;
 mod endpoint;
 mod fast;
 mod fields;
+mod flight;
 mod headers;
 mod http;
 mod jobs;
@@ -37,7 +41,11 @@ mod listen;
 mod lives;
 mod log;
 mod outlet;
+mod parsed;
+mod peer;
+mod pipe;
 mod plan;
+mod process;
 mod render;
 mod rounds;
 mod rpc;
@@ -46,6 +54,7 @@ mod script;
 mod send;
 mod server;
 mod shared;
+mod stdio;
 mod subst;
 mod suite;
 mod tasks;
@@ -53,6 +62,7 @@ mod tools;
 mod wire;
 mod world;
 
+pub use cli::main;
 pub use fast::raw_echo;
 pub use fields::ScriptError;
 pub use log::Recorded;

@@ -64,6 +64,11 @@ pub(crate) fn form_id(message: &mut Value, form: IdForm) {
     match form {
         IdForm::Same | IdForm::Absent => {}
         IdForm::Text => *id = id.as_str().map_or_else(|| id.to_string(), str::to_owned).into(),
+        IdForm::Float => {
+            if let Some(number) = id.as_i64() {
+                *id = serde_json::from_str(&format!("{number}.0")).unwrap_or_default();
+            }
+        }
         IdForm::Null => *id = Value::Null,
         IdForm::Other => {
             *id = match id.as_i64() {
@@ -80,8 +85,17 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
         FrameBody::Raw(bytes) => return vars.fill_bytes(bytes),
         FrameBody::Event { prefix, content, eol } => (prefix, content, eol),
     };
+    let prefix = vars.fill_text(prefix);
+    match message(content, action, vars) {
+        None => format!("{prefix}{eol}").into_bytes(),
+        Some(message) => format!("{prefix}data: {message}{eol}{eol}").into_bytes(),
+    }
+}
+
+/// The message that a frame carries.
+pub(crate) fn message(content: &Content, action: &Action, vars: &Vars) -> Option<Value> {
     let mut message = match content {
-        Content::None => return format!("{}{eol}", vars.fill_text(prefix)).into_bytes(),
+        Content::None => return None,
         Content::Result(result) => {
             json!({"jsonrpc": "2.0", "id": vars.fill(&"$id".into()), "result": vars.fill(result)})
         }
@@ -98,7 +112,7 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
         }
         form_id(&mut message, action.id);
     }
-    format!("{}data: {message}{eol}{eol}", vars.fill_text(prefix)).into_bytes()
+    Some(message)
 }
 
 /// How a body ends, and whether the connection ends with it.

@@ -103,6 +103,9 @@ pub(crate) struct Options {
     pub(crate) keep_alive_ms: u64,
     pub(crate) error_status: Vec<(i64, u16)>,
     pub(crate) record_limit: usize,
+    /// On a pipe: a child that holds the pipes open for so long.
+    pub(crate) grandchild_ms: Option<u64>,
+    pub(crate) ignore_sigterm: bool,
 }
 
 impl Default for Options {
@@ -127,6 +130,8 @@ impl Default for Options {
             keep_alive_ms: 15_000,
             error_status: Vec::new(),
             record_limit: 50_000,
+            grandchild_ms: None,
+            ignore_sigterm: false,
         }
     }
 }
@@ -158,6 +163,8 @@ impl Options {
             keep_alive_ms: fields.number("keep_alive_ms")?.unwrap_or(base.keep_alive_ms),
             error_status: error_status(fields.object("error_status")?.unwrap_or_default())?,
             record_limit: fields.size("record_limit")?.unwrap_or(base.record_limit),
+            grandchild_ms: fields.number("grandchild_ms")?,
+            ignore_sigterm: fields.flag("ignore_sigterm")?.unwrap_or(base.ignore_sigterm),
         };
         fields.end()?;
         Ok(options)

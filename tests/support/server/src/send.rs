@@ -1,9 +1,10 @@
 //! Writing an answer: whole, as a stream of frames, or as a subscription.
 
 use crate::action::{Action, Framing, Then};
-use crate::line::{Heard, Line, Wake};
+use crate::line::Line;
 use crate::listen::Listener;
 use crate::outlet::{Outlet, Sent};
+use crate::peer::{Heard, Peer, Wake};
 use crate::render::{self, Ending};
 use crate::rpc::{Body, Reply};
 use crate::subst::Vars;
@@ -27,9 +28,12 @@ pub(crate) fn send(line: &Line, reply: Reply, action: &Action, vars: &Vars, last
 
 fn send_whole(line: &Line, reply: &Reply, action: &Action, vars: &Vars, (bytes, last): (&[u8], bool)) -> Sent {
     let framing = action.framing.unwrap_or(line.shared.brain.options.framing);
-    let length = (framing == Framing::Length).then(|| u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let before = vars.fill_bytes(&action.before);
+    let size = before.len() + bytes.len();
+    let length = (framing == Framing::Length).then(|| u64::try_from(size).unwrap_or(u64::MAX));
     let mut outlet = Outlet::new(line, action, framing);
     outlet.head(&render::head(reply, action, vars, Ending { framing, length, last }));
+    outlet.body(&before);
     outlet.body(bytes);
     outlet.end(&vars.fill_bytes(&action.extra));
     outlet.flush()
@@ -42,6 +46,7 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
     };
     let mut outlet = Outlet::new(line, action, framing);
     outlet.head(&render::head(&reply, action, vars, Ending { framing, length: None, last }));
+    outlet.body(&vars.fill_bytes(&action.before));
     match reply.body {
         Body::Listen(mut listener) => {
             let sent = push(line, &mut listener, &mut outlet);

@@ -66,6 +66,8 @@ fn own(tools: &mut Vec<Value>) {
         ("big", "A text of so many bytes", json!({"bytes": whole()})),
         ("binary", "Image, audio, resource and link blocks", json!({})),
         ("sleep", "Answers after so many milliseconds", json!({"ms": whole()})),
+        ("environment", "The environment of the server's process", json!({})),
+        ("arguments", "Arguments, directory and id of the server's process", json!({})),
         ("count", "Adds 1 to a counter and returns it", json!({"name": text()})),
         ("change", "Announces a changed list", lists),
     ];
