@@ -123,6 +123,8 @@ pub(crate) struct Action {
     pub(crate) slice_gap: Duration,
     pub(crate) cut_head: Option<usize>,
     pub(crate) cut_body: Option<usize>,
+    /// So many events of a legacy stream.
+    pub(crate) cut_events: Option<usize>,
     pub(crate) then: Option<Then>,
     pub(crate) then_after: Duration,
 }
@@ -166,6 +168,7 @@ impl Action {
             slice_gap: millis(fields, "slice_gap_ms")?,
             cut_head: fields.size("cut_head_after")?,
             cut_body: fields.size("cut_body_after")?,
+            cut_events: fields.size("cut_after_events")?,
             then: then(fields)?,
             then_after: millis(fields, "then_after_ms")?,
             payload: Payload::Normal,

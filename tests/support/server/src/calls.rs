@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::action::{Content, Frame, FrameBody};
+use crate::asks;
 use crate::brain::Brain;
 use crate::content::{PNG, WAV};
 use crate::jobs;
@@ -47,7 +48,7 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>) -> Result<Answer, RpcError> {
         }
         other if brain.options.tools.iter().any(|tool| tool["name"] == other) => echo(call),
         other if other.starts_with("extra_") => text("extra"),
-        other => return suite::call(brain, call, other),
+        other => return asks::call(brain, call, other).unwrap_or_else(|| suite::call(brain, call, other)),
     };
     Ok(Answer::Result(answer))
 }
@@ -88,7 +89,8 @@ fn rpc_error(call: &Call<'_>) -> RpcError {
     RpcError::new(code, "the tool raised a protocol error").with(json!({"detail": "told by the tool"}))
 }
 
-fn message_frame(delay: Duration, content: Content) -> Frame {
+/// A message on the way to the result.
+pub(crate) fn message_frame(delay: Duration, content: Content) -> Frame {
     let body = FrameBody::Event { prefix: String::new(), content, eol: "\n".to_owned() };
     Frame { delay, hold: None, body }
 }

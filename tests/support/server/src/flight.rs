@@ -17,6 +17,7 @@ use crate::rpc::{Body, Reply};
 use crate::shared::Shared;
 use crate::stdio::well_behaved;
 use crate::subst::Vars;
+use crate::talk::{Next, Talk};
 
 /// A request that is being answered, as others see it.
 pub(crate) struct Flight {
@@ -152,11 +153,30 @@ impl Work {
                 }
                 Vec::new()
             }
+            Body::Talk(talk) => {
+                sent = self.say_talk(talk, sent);
+                Vec::new()
+            }
+            Body::Feed(_) => Vec::new(),
         };
         body.push(after);
         for bytes in body {
             if sent == Sent::Whole {
                 sent = self.say(bytes);
+            }
+        }
+        sent
+    }
+
+    fn say_talk(&mut self, mut talk: Box<Talk>, mut sent: Sent) -> Sent {
+        while sent == Sent::Whole {
+            match talk.next(&*self.flight) {
+                Next::Say(mut message) => {
+                    render::shape(&mut message, &self.action, &self.vars);
+                    sent = self.say(self.line(&message));
+                }
+                Next::Over => break,
+                Next::Gone => sent = Sent::Gone,
             }
         }
         sent
@@ -229,8 +249,8 @@ pub(crate) fn aside(action: &Action) {
 fn takes_time(reply: &Reply) -> bool {
     let frames = match &reply.body {
         Body::Frames(frames) => frames.iter().any(|frame| frame.hold.is_some() || !frame.delay.is_zero()),
-        Body::Listen(_) => true,
-        Body::Empty | Body::Message(_) | Body::Raw(_) => false,
+        Body::Listen(_) | Body::Talk(_) => true,
+        Body::Empty | Body::Message(_) | Body::Raw(_) | Body::Feed(_) => false,
     };
     frames || !reply.delay.is_zero() || reply.act.as_ref().is_some_and(|act| act.waits())
 }

@@ -11,8 +11,9 @@
 //! - `stdio`: the other carrier; `pipe` is its end of the pipes, `flight` one request on them
 //! - `parsed`, `peer`: what both carriers know of a request, and how they wait; `cli`: the command line
 //! - `script`, `rules`, `action`, `lives`, `subst`, `fields`: the script and what it does
-//! - `brain`: the protocol; `tools`, `calls`, `jobs`, `rounds`, `suite`, `content` are what it offers,
+//! - `brain`: the protocol; `tools`, `calls`, `asks`, `jobs`, `rounds`, `suite`, `content` are what it offers,
 //!   `tasks` (with `plan`) and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
+//! - `legacy`, `session`, `talk`: the eras before; `streamable`, `stream` carry them over HTTP
 //! - `log`: the record; `clock`: the time; `fast`: the peers for benchmarks
 //!
 //! ```
@@ -23,6 +24,7 @@
 //! ```
 
 mod action;
+mod asks;
 mod brain;
 mod calls;
 mod cli;
@@ -36,6 +38,7 @@ mod flight;
 mod headers;
 mod http;
 mod jobs;
+mod legacy;
 mod line;
 mod listen;
 mod lives;
@@ -53,10 +56,14 @@ mod rules;
 mod script;
 mod send;
 mod server;
+mod session;
 mod shared;
 mod stdio;
+mod stream;
+mod streamable;
 mod subst;
 mod suite;
+mod talk;
 mod tasks;
 mod tools;
 mod wire;

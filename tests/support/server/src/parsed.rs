@@ -22,8 +22,12 @@ impl Parsed {
         let message: Option<Value> = serde_json::from_slice(body).ok();
         let method = message.as_ref().and_then(|message| message.get("method")?.as_str()).map(str::to_owned);
         let params = message.as_ref().and_then(|message| message.get("params")?.as_object());
-        let name =
-            method.as_deref().zip(params).and_then(|(method, params)| name_of(method, params)).map(str::to_owned);
+        let name = method.as_deref().zip(params).and_then(|(method, params)| match method {
+            // Of the legacy eras, which have no header for it.
+            "resources/subscribe" | "resources/unsubscribe" => params.get("uri")?.as_str(),
+            _ => name_of(method, params),
+        });
+        let name = name.map(str::to_owned);
         Self { blank: body.is_empty(), message, method, name }
     }
 

@@ -117,3 +117,16 @@ pub(crate) trait Peer {
         }
     }
 }
+
+/// Waits that only the end of the server ends.
+pub(crate) struct Steady<'a>(pub(crate) &'a Shared);
+
+impl Peer for Steady<'_> {
+    fn shared(&self) -> &Shared {
+        self.0
+    }
+
+    fn gone(&self) -> bool {
+        false
+    }
+}

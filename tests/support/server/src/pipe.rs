@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::action::Then;
 use crate::flight::Flight;
-use crate::peer::Peer;
+use crate::peer::{Peer, Steady};
 use crate::shared::Shared;
 
 /// What the writing thread has to do.
@@ -131,17 +131,4 @@ fn close_stdout() {
 #[cfg(not(unix))]
 fn close_stdout() {
     std::process::exit(0);
-}
-
-/// Waits that only the end of the server ends.
-struct Steady<'a>(&'a Shared);
-
-impl Peer for Steady<'_> {
-    fn shared(&self) -> &Shared {
-        self.0
-    }
-
-    fn gone(&self) -> bool {
-        false
-    }
 }

@@ -106,13 +106,20 @@ pub(crate) fn message(content: &Content, action: &Action, vars: &Vars) -> Option
         Content::Ready(message) => message.clone(),
     };
     // A whole message from a script stays as written.
-    if !matches!(content, Content::Message(_)) && message.get("method").is_none() {
+    if !matches!(content, Content::Message(_)) {
+        shape(&mut message, action, vars);
+    }
+    Some(message)
+}
+
+/// Patches an answer and forms its id; a notification or question stays as it is.
+pub(crate) fn shape(message: &mut Value, action: &Action, vars: &Vars) {
+    if message.get("method").is_none() {
         if let (Some(patch), Some(result)) = (&action.patch, message.get_mut("result")) {
             lay_over(result, &vars.fill(patch));
         }
-        form_id(&mut message, action.id);
+        form_id(message, action.id);
     }
-    Some(message)
 }
 
 /// How a body ends, and whether the connection ends with it.
@@ -132,13 +139,13 @@ pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, ending: Ending) 
     match &reply.body {
         Body::Empty => {}
         Body::Message(_) | Body::Raw(_) => put("Content-Type", "application/json".to_owned()),
-        Body::Frames(_) | Body::Listen(_) => {
+        Body::Frames(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => {
             put("Content-Type", "text/event-stream".to_owned());
             put("Cache-Control", "no-cache".to_owned());
             put("X-Accel-Buffering", "no".to_owned());
         }
     }
-    match (action.content_length.or(length), framing) {
+    match (action.content_length.or(length.filter(|_| reply.status != 204)), framing) {
         (Some(length), Framing::Length | Framing::Close) => put("Content-Length", length.to_string()),
         (_, Framing::Chunked) => put("Transfer-Encoding", "chunked".to_owned()),
         (None, Framing::Length | Framing::Close) => {}

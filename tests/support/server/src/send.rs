@@ -7,6 +7,7 @@ use crate::outlet::{Outlet, Sent};
 use crate::peer::{Heard, Peer, Wake};
 use crate::render::{self, Ending};
 use crate::rpc::{Body, Reply};
+use crate::stream;
 use crate::subst::Vars;
 
 /// Writes `reply` as `action` wants it.
@@ -18,7 +19,7 @@ pub(crate) fn send(line: &Line, reply: Reply, action: &Action, vars: &Vars, last
         Body::Empty => Some(Vec::new()),
         Body::Message(message) => Some(message.to_string().into_bytes()),
         Body::Raw(bytes) => Some(bytes.clone()),
-        Body::Frames(_) | Body::Listen(_) => None,
+        Body::Frames(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => None,
     };
     match whole {
         Some(bytes) => send_whole(line, &reply, action, vars, (&bytes, last)),
@@ -50,6 +51,18 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
     match reply.body {
         Body::Listen(mut listener) => {
             let sent = push(line, &mut listener, &mut outlet);
+            if sent != Sent::Whole {
+                return sent;
+            }
+        }
+        Body::Talk(talk) => {
+            let sent = stream::talk(line, talk, &mut outlet, action, vars);
+            if sent != Sent::Whole {
+                return sent;
+            }
+        }
+        Body::Feed(feed) => {
+            let sent = stream::feed(line, *feed, &mut outlet, action);
             if sent != Sent::Whole {
                 return sent;
             }

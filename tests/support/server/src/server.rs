@@ -128,6 +128,16 @@ impl TestServer {
         self.shared.brain.tasks(|tasks, _| tasks.forget(task))
     }
 
+    /// Forgets every session of a legacy era, as a restarted server would; their ids are known to be lost.
+    pub fn forget_sessions(&self) {
+        self.shared.brain.change(|world| world.sessions.forget_all());
+    }
+
+    /// Sessions of a legacy era that are open now.
+    pub fn sessions(&self) -> usize {
+        self.shared.brain.world.lock().sessions.len()
+    }
+
     /// Tells listeners that a list changed: `"tools"`, `"prompts"` or `"resources"`.
     ///
     /// # Panics

@@ -10,12 +10,15 @@ use serde_json::Value;
 use crate::action::{Action, Then};
 use crate::clock::now;
 use crate::flight::{Work, aside, ignores};
+use crate::legacy::{Early, Era, answer, batch};
 use crate::log::Recorded;
 use crate::parsed::Parsed;
-use crate::pipe::Pipe;
-use crate::rpc::{Body, INVALID_REQUEST, PARSE, Reply, RpcError};
+use crate::peer::Steady;
+use crate::pipe::{Item, Pipe};
+use crate::rpc::{Body, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE, Reply, RpcError, VERSION};
 use crate::rules::Facts;
 use crate::shared::Shared;
+use crate::talk::{Feed, News};
 
 /// For what is still to be written at the end.
 const GRACE: Duration = Duration::from_millis(300);
@@ -31,6 +34,9 @@ pub(crate) fn serve(shared: &Arc<Shared>) -> io::Result<u8> {
             .stderr(Stdio::inherit())
             .spawn()?;
         record(shared, "grandchild", child.id().to_string().as_bytes(), &Parsed::new(b""));
+    }
+    if shared.brain.options.era != Era::Modern {
+        open_session(&pipe)?;
     }
     greet(&pipe);
     let mut input = io::stdin().lock();
@@ -73,6 +79,9 @@ fn record(shared: &Shared, kind: &str, body: &[u8], parsed: &Parsed) -> u64 {
 
 /// What the server says, if it behaves.
 pub(crate) fn well_behaved(pipe: &Pipe, parsed: &Parsed) -> Reply {
+    if let Some(reply) = legacy(pipe, parsed) {
+        return reply;
+    }
     let Some(message) = &parsed.message else {
         return if parsed.blank { Reply::new(200, Body::Empty) } else { refusal(None, PARSE, "Parse error") };
     };
@@ -88,6 +97,57 @@ pub(crate) fn well_behaved(pipe: &Pipe, parsed: &Parsed) -> Reply {
         None if message.get("result").is_some() || message.get("error").is_some() => Reply::new(202, Body::Empty),
         None => refusal(message.get("id"), INVALID_REQUEST, "Not a single request"),
     }
+}
+
+/// The session that a pipe is.
+const SESSION: &str = "stdio";
+
+/// Answers a message of a legacy era; `None` for others.
+fn legacy(pipe: &Pipe, parsed: &Parsed) -> Option<Reply> {
+    let brain = &pipe.shared.brain;
+    let message = parsed.message.as_ref()?;
+    let method = parsed.method.as_deref();
+    let modern = parsed.params().and_then(|params| params.get("_meta")?.get(VERSION)).is_some();
+    if brain.options.era == Era::Modern
+        || (brain.options.era == Era::Both && (modern || method == Some("server/discover")))
+    {
+        return None;
+    }
+    if method == Some("notifications/cancelled") {
+        message.pointer("/params/requestId").into_iter().for_each(|id| pipe.withdraw(id));
+    }
+    let version = brain.world.lock().sessions.get(SESSION).and_then(|session| session.version.clone());
+    if let Some(messages) = message.as_array().filter(|_| version.as_deref() == Some("2025-03-26")) {
+        return Some(batch(brain, SESSION, messages));
+    }
+    let early =
+        version.is_none() && message.get("id").is_some() && !matches!(method, None | Some("initialize" | "ping"));
+    Some(match brain.options.legacy.early {
+        Early::Refuse if early => refusal(message.get("id"), METHOD_NOT_FOUND, "Method not found"),
+        Early::Silent if early => Reply::new(202, Body::Empty),
+        Early::Refuse | Early::Silent | Early::Serve => answer(brain, SESSION, message),
+    })
+}
+
+/// Opens the pipe's session; what belongs to no request goes out from a thread.
+fn open_session(pipe: &Arc<Pipe>) -> io::Result<()> {
+    let brain = &pipe.shared.brain;
+    brain.change(|world| world.sessions.open(SESSION, world.changes.len()));
+    let mut feed = Feed::new(brain, SESSION, 0, None);
+    let pipe = Arc::clone(pipe);
+    std::thread::Builder::new().name("test-feed".to_owned()).spawn(move || {
+        loop {
+            match feed.next(&Steady(&pipe.shared)) {
+                News::Event(_, message) => {
+                    let bytes = format!("{message}\n").into_bytes();
+                    pipe.put(Item::Bytes { bytes, slice: None, gap: Duration::ZERO, number: u64::MAX });
+                }
+                News::Idle => {}
+                News::Over | News::Gone => return,
+            }
+        }
+    })?;
+    Ok(())
 }
 
 fn refusal(id: Option<&Value>, code: i64, text: &str) -> Reply {

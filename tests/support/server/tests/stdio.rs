@@ -192,3 +192,43 @@ fn the_control_door_is_told_on_standard_error() {
     let counters = pipe::get(address, "/_control/counters");
     assert!(counters.ends_with("}") && counters.contains(r#""counters":{"count":1}"#), "{counters}");
 }
+
+fn old(pipe: &mut Pipe, id: i32, method: &str, params: &Value) -> Value {
+    pipe.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    pipe.json()
+}
+
+#[test]
+fn the_legacy_handshake_comes_first() {
+    let mut pipe = Pipe::start(&json!({"options": {"era": "legacy"}}), &["--control", "127.0.0.1:0"]);
+    assert_eq!(old(&mut pipe, 1, "server/discover", &json!({}))["error"]["code"], -32601);
+    let params = json!({"protocolVersion": "2025-03-26", "capabilities": {"roots": {}}});
+    assert_eq!(old(&mut pipe, 2, "initialize", &params)["result"]["protocolVersion"], "2025-03-26");
+    pipe.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let question = old(&mut pipe, 3, "tools/call", &json!({"name": "ask_roots"}));
+    assert_eq!(question["method"], "roots/list");
+    pipe.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}));
+    assert_eq!(pipe.json()["id"], 3);
+    pipe.write(&json!([{"jsonrpc": "2.0", "id": 4, "method": "ping"}]));
+    assert_eq!(pipe.json(), json!([{"jsonrpc": "2.0", "id": 4, "result": {}}]));
+    pipe.write(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "change"}}));
+    let mut heard = [pipe.json(), pipe.json()];
+    heard.sort_by_key(|message| message.get("id").is_some());
+    assert_eq!(heard[0]["method"], "notifications/tools/list_changed");
+}
+
+#[test]
+fn a_silent_old_server_and_one_of_both_eras() {
+    let mut pipe = Pipe::start(&json!({"options": {"era": "legacy", "legacy": {"early": "silent"}}}), &[]);
+    pipe.send(json!(1), "server/discover", json!({}));
+    assert_eq!(old(&mut pipe, 2, "initialize", &json!({}))["id"], 2);
+    let mut pipe = Pipe::start(&json!({"options": {"era": "both"}}), &[]);
+    pipe.send(json!(1), "server/discover", json!({}));
+    assert_eq!(pipe.json()["result"]["supportedVersions"], json!(["2026-07-28"]));
+    assert_eq!(old(&mut pipe, 2, "initialize", &json!({}))["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(old(&mut pipe, 3, "tools/list", &json!({}))["result"].get("resultType"), None);
+    pipe.write(&json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "sleep", "arguments": {"ms": 3_600_000}}}));
+    pipe.write(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}));
+    let record = pipe.record_at_end();
+    assert_eq!(record[3]["closed_early"], true);
+}
