@@ -18,6 +18,7 @@ use crate::rpc::{Body, Reply};
 use crate::rules::Facts;
 use crate::send::send;
 use crate::shared::Shared;
+use crate::streamable;
 use crate::subst::Vars;
 use crate::wire::{Reader, Request};
 
@@ -141,6 +142,7 @@ fn carry_out(line: &Line, request: &Request, parsed: &Parsed, action: Action, va
         return Outcome::gone(action);
     }
     render::adjust(&mut reply, &action, vars);
+    streamable::divert(&line.shared, &request.head, &mut reply);
     // Taken before the first byte: a client's pause, measured from here, never looks shorter than it was.
     let began = line.shared.brain.clock.now();
     let status = Some(reply.status).filter(|status| *status > 0);

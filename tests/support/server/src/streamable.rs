@@ -8,7 +8,7 @@ use crate::legacy::{self, Early, Era, VersionCheck};
 use crate::parsed::Parsed;
 use crate::rpc::{Body, PARSE, Reply, VERSION};
 use crate::shared::Shared;
-use crate::talk::{Feed, Talk};
+use crate::talk::{Feed, Talk, keep};
 use crate::wire::{Head, Request};
 
 const SESSION: &str = "Mcp-Session-Id";
@@ -22,10 +22,15 @@ pub(crate) fn concerns(shared: &Shared, head: &Head, parsed: &Parsed) -> bool {
         Era::Both => {
             let told = parsed.params().and_then(|params| params.get("_meta")?.get(VERSION)).is_some();
             let header = head.header("mcp-protocol-version");
-            let modern = told || header.is_some_and(|version| options.versions.iter().any(|known| known == version));
-            let method = parsed.method.as_deref();
-            let legacy = method == Some("initialize") || head.header(SESSION).is_some() || head.method != "POST";
-            legacy || !(modern || method == Some("server/discover"))
+            let named = header.is_some_and(|version| options.versions.iter().any(|known| known == version));
+            if head.header(SESSION).is_some() || head.method != "POST" {
+                return true;
+            }
+            match parsed.method.as_deref() {
+                Some("initialize") => !told,
+                Some("server/discover") => false,
+                _ => !(told || named),
+            }
         }
     }
 }
@@ -213,6 +218,18 @@ pub(crate) fn sse(shared: &Arc<Shared>, request: &Request, parsed: &Parsed) -> O
         ("POST", "/messages") => Some(message(shared, head.query("sessionId").unwrap_or_default(), parsed)),
         (_, "/sse" | "/messages") => Some(refuse(405, "Method not allowed.", true)),
         _ => None,
+    }
+}
+
+/// An answer that a rule wrote for a message to `/messages` goes where such answers go.
+pub(crate) fn divert(shared: &Shared, head: &Head, reply: &mut Reply) {
+    let legacy = &shared.brain.options.legacy;
+    if !legacy.sse || head.plain_path() != "/messages" {
+        return;
+    }
+    if let Body::Message(message) = &mut reply.body {
+        keep(shared, head.query("sessionId").unwrap_or_default(), 0, message.take());
+        *reply = Reply::new(202, Body::Raw(b"Accepted".to_vec()));
     }
 }
 

@@ -173,6 +173,9 @@ impl Talk {
                 if peer.before(frame.hold.as_deref(), frame.delay) != Wake::Ready {
                     return Next::Gone;
                 }
+                if self.ended(&peer.shared().brain.world.lock()) {
+                    return Next::Over;
+                }
                 if let Some(message) = self.message(frame) {
                     return Next::Say(message);
                 }

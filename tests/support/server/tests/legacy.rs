@@ -259,7 +259,10 @@ fn batches_belong_to_one_revision() {
 
 #[test]
 fn the_oldest_transport_answers_on_its_one_stream() {
-    let server = TestServer::start(Script::new().options(json!({"era": "legacy", "legacy": {"sse": true}})));
+    let script = Script::new()
+        .options(json!({"era": "legacy", "legacy": {"sse": true}}))
+        .rule(json!({"match": {"method": "tools/list"}, "do": {"id": "string", "result": {"tools": []}}}));
+    let server = TestServer::start(script);
     let mut feed = Client::connect(&server);
     feed.old("GET", "/sse", &[], &Value::Null);
     let endpoint = loop {
@@ -282,6 +285,8 @@ fn the_oldest_transport_answers_on_its_one_stream() {
     assert_eq!(question["method"], "sampling/createMessage");
     post(json!({"jsonrpc": "2.0", "id": question["id"], "result": {"content": {"type": "text", "text": "hi"}}}));
     assert_eq!(feed.event().unwrap()["id"], 7);
+    post(json!({"jsonrpc": "2.0", "id": 8, "method": "tools/list"}));
+    assert_eq!(feed.event().unwrap(), json!({"jsonrpc": "2.0", "id": "8", "result": {"tools": []}}));
     let mut other = Client::connect(&server);
     other.old("POST", "/sse", &[], &json!({}));
     assert_eq!(other.read().unwrap().status, 405);
@@ -297,6 +302,7 @@ fn both_eras_live_side_by_side() {
     let mut client = Client::connect(&old.server);
     assert_eq!(client.call("echo", json!({"a": 1})).events()[0]["result"]["resultType"], "complete");
     assert_eq!(client.ask("server/discover", json!({})).status, 200);
+    assert_eq!(client.ask("initialize", json!({})).status, 404);
     let mut old = Old::start(json!({"era": "legacy", "legacy": {"early": "serve"}}));
     old.session = String::new();
     assert_eq!(old.status().0, 200);
