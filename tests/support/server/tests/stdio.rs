@@ -125,6 +125,7 @@ fn beginning_and_end_have_rules() {
     pipe.close_input();
     assert_eq!(pipe.code(), Some(4));
     assert_eq!(std::fs::read_to_string(&marker).unwrap(), pipe.id().to_string());
+    std::fs::remove_file(&marker).unwrap();
     let mut pipe = Pipe::start(&json!({"rules": [{"match": {"end": true}, "do": {"never": true}}]}), &[]);
     pipe.close_input();
     pipe.wait_record(|entry| entry["http_method"] == "end");
