@@ -273,9 +273,9 @@ impl TaskHandle {
         Ok(self.entry.cancel())
     }
 
-    /// The host has the end.
-    pub(crate) fn acknowledge(&self) -> Result<()> {
-        self.entry.acknowledge().map(drop)
+    /// The host has the end. False where that was said before, or the ledger holds no end.
+    pub(crate) fn acknowledge(&self) -> Result<bool> {
+        self.entry.acknowledge()
     }
 
     /// Stops following; the server goes on. False where the task has ended.

@@ -101,6 +101,7 @@ functions! {
     mcp_task_wait: Blocking,
     mcp_task_snapshot: Any,
     mcp_task_let_go: Any,
+    mcp_task_acknowledge: Any,
     mcp_task_free: Any,
     mcp_snapshot_text: Any,
     mcp_snapshot_number: Any,

@@ -116,6 +116,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_task_wait": (status, (handle, c_int64, out_handle)),
     "mcp_task_snapshot": (status, (handle, out_handle)),
     "mcp_task_let_go": (status, (handle,)),
+    "mcp_task_acknowledge": (status, (handle,)),
     "mcp_task_free": (status, (handle,)),
     # snapshots
     "mcp_snapshot_text": (text, (handle, c_int32, out_length)),

@@ -368,8 +368,9 @@ class Client:
     ) -> List[Dict[str, Any]]:
         """Ask once about each task that is due and give what has ended since: every outcome as a tool result.
 
-        Made for a chat loop that does its own polling (``tasks.auto_poll`` false). Each end is given once here, also
-        one that a wait or a handler has seen before; ``task_id`` and ``tool_call_id`` tell.
+        Made for a chat loop that does its own polling (``tasks.auto_poll`` false). Each end is given once: here, by
+        ``call_tool`` or by ``result``. One that only a wait or a handler has seen comes here, too, unless
+        :meth:`Task.acknowledge` said that it is taken care of.
         """
         _dispatch.refuse_in_callback("Client.check")
         library = self._library
