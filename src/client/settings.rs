@@ -272,6 +272,7 @@ impl Doc {
     pub(crate) fn of(value: Value, path: &str) -> Result<Self> {
         match value {
             Value::Object(members) => Ok(Self { path: path.to_owned(), members }),
+            #[allow(clippy::wildcard_enum_match_arm, reason = "JSON has no further types")]
             other => {
                 Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {}", type_name(&other))))
             }
@@ -368,6 +369,7 @@ impl Doc {
     fn wrong(&self, key: &str, expected: &str, found: &Value) -> Error {
         let found = match found {
             Value::Number(number) => crate::error::one_line(&number.to_string()),
+            #[allow(clippy::wildcard_enum_match_arm, reason = "JSON has no further types")]
             other => type_name(other).to_owned(),
         };
         self.mistyped(key, expected, &found)

@@ -40,8 +40,8 @@ impl Request {
 
 fn tool_arguments(params: &str) -> Option<Json> {
     let whole = Json::parse(params).ok()?;
-    let arguments = whole.members().ok()?.some("arguments").map(|raw| whole.slice(raw));
-    arguments
+    let members = whole.members().ok()?;
+    members.some("arguments").map(|raw| whole.slice(raw))
 }
 
 /// What a server says while a request is open.
