@@ -312,6 +312,12 @@ impl Client {
             queue.serve_until(deadline, || self.open_result().is_some());
             return self.open_result();
         }
+        // The way of nearly every call: nothing to wait for, and so nothing that a cancel could wake.
+        if cancel.is_none_or(|cancel| cancel.cancelled().is_none())
+            && let Some(result) = self.open_result()
+        {
+            return Some(result);
+        }
         let gate: Arc<dyn Wake> = Arc::new(Gate(self.me.clone()));
         if let Some(cancel) = cancel
             && cancel.on_cancel(Arc::downgrade(&gate)).is_err()

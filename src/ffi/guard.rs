@@ -3,12 +3,11 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::client::in_callback;
 use crate::error::{Error, Kind, Result};
 use crate::ffi::status::{MCP_OK, mcp_status};
-use crate::os::{FpGuard, process_id};
+use crate::os::{FpGuard, is_forked};
 
 /// When a function may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +131,6 @@ thread_local! {
     static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// The process that used the library first.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-
 /// The last direct failure on this thread. None at the very end of a thread (exit handlers and static destructors of the
 /// host run after it), where its place is gone already.
 pub(super) fn last_error() -> Option<Error> {
@@ -187,14 +183,6 @@ pub(super) fn value<T>(
             set_last_error(Some(error));
             failed(status)
         }
-    }
-}
-
-fn is_forked() -> bool {
-    let here = process_id();
-    match OWNER.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => false,
-        Err(owner) => owner != here,
     }
 }
 

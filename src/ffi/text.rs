@@ -1,6 +1,6 @@
 //! Strings over the border: UTF-8 in, checked; UTF-8 out, NUL-terminated, with its length, owned by an object.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 
 use parking_lot::Mutex;
@@ -85,7 +85,7 @@ pub(super) unsafe fn put_length(length: *mut usize, value: usize) {
 /// The texts that were handed out of an object: made on demand, never moved, gone with it.
 #[derive(Default)]
 pub(super) struct Texts {
-    made: Mutex<HashMap<(i32, i32), Option<Box<[u8]>>>>,
+    made: Mutex<BTreeMap<(i32, i32), Option<Box<[u8]>>>>,
 }
 
 impl Texts {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Kind, Result, RpcFault};
-use crate::protocol::json::{Json, Members, nests_deeper, quote, whole_number};
+use crate::protocol::json::{Json, Members, nests_deeper, quote, string, whole_number};
 use crate::protocol::limits::{Limits, too_large};
 use crate::protocol::task::read_fault;
 
@@ -82,6 +82,8 @@ pub enum Message {
         /// Its `params`, `{}` where absent.
         params: Json,
     },
+    /// An object with nothing of a message in it: some servers keep a stream alive so (BR-22).
+    Nothing,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +113,10 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
     let whole = Json::trusted(text);
+    if whole.text().trim_ascii_start().starts_with('[') {
+        // serde would read an array as the members in their order.
+        return Err(malformed("it is an array"));
+    }
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
         Error::new(kind, format!("the server's message is not JSON-RPC: {fault}"))
@@ -129,6 +135,7 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
             None => Err(malformed("its error has no whole number as code")),
         },
         (None, Some(_), None) => Err(malformed("its result is no object")),
+        (None, None, None) if envelope.id.is_none() => Ok(Message::Nothing),
         (None, None, None) => Err(malformed("it has neither result nor error nor method")),
         _ => Err(malformed("it has more than one of result, error and method")),
     }
@@ -143,8 +150,8 @@ fn read_id(raw: Option<&RawValue>) -> WireId {
         return WireId::Missing;
     };
     let raw = raw.get();
-    if let Ok(text) = serde_json::from_str::<String>(raw) {
-        return WireId::Text(text);
+    if let Some(text) = string(raw) {
+        return WireId::Text(text.into_owned());
     }
     // `7.0` is the same id as `7`; `7.5` is nobody's.
     match whole_number(raw) {
@@ -153,18 +160,27 @@ fn read_id(raw: Option<&RawValue>) -> WireId {
     }
 }
 
-/// Writes a request. `params` is the text of a JSON object, `_meta` included.
+/// Writes a request. `members` are those of its `params`, in pieces, each empty or with a comma behind it; `meta` is the
+/// text of the `_meta` object.
 #[must_use]
-pub fn write_request(id: i64, method: &str, params: &str) -> String {
-    let mut out = String::with_capacity(params.len() + method.len() + 64);
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    out.push_str(&id.to_string());
-    out.push_str(",\"method\":");
-    out.push_str(&quote(method));
-    out.push_str(",\"params\":");
-    out.push_str(params);
-    out.push('}');
-    out
+pub fn write_request(id: i64, method: &str, members: [&str; 2], meta: &str) -> String {
+    let id = id.to_string();
+    let method = quote(method);
+    let [first, second] = members;
+    // The longest text of a call: put together once, in a place that is large enough.
+    [
+        "{\"jsonrpc\":\"2.0\",\"id\":",
+        &id,
+        ",\"method\":",
+        &method,
+        ",\"params\":{",
+        first,
+        second,
+        "\"_meta\":",
+        meta,
+        "}}",
+    ]
+    .concat()
 }
 
 /// Writes a notification.
@@ -254,6 +270,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().message(), want);
         }
+        assert!(matches!(parse(r#"{"type":"ping"}"#), Ok(Message::Nothing)));
         assert_eq!(parse("[]").unwrap_err().kind(), Kind::Malformed);
         assert_eq!(parse("").unwrap_err().kind(), Kind::Parse);
     }

@@ -46,14 +46,13 @@ impl RequestMeta {
     /// # Errors
     /// [`Kind::Argument`] where the host's `_meta` names a field that the library writes.
     pub fn write(&self, host: Option<&str>, progress_token: Option<i64>) -> Result<String> {
-        let mut out = self.fixed.clone();
+        host.map_or(Ok(()), check_host)?;
+        // Room for a token, and for a few members of the host's.
+        let mut out = String::with_capacity(self.fixed.len() + 64 + host.map_or(0, str::len));
+        out.push_str(&self.fixed);
         let mut token = progress_token;
         if let Some(host) = host {
             for (name, raw) in Members::parse(host)?.iter() {
-                if matches!(name, VERSION | CLIENT_INFO | CAPABILITIES) {
-                    let message = format!("_meta member {} is written by the library", quote(name));
-                    return Err(Error::new(Kind::Argument, message));
-                }
                 if name == PROGRESS_TOKEN {
                     token = None;
                 }
@@ -65,6 +64,19 @@ impl RequestMeta {
         }
         out.push('}');
         Ok(out)
+    }
+}
+
+/// Checks the host's members, before anything is sent.
+///
+/// # Errors
+/// [`Kind::Argument`] where one is a field that the library writes.
+pub fn check_host(meta: &str) -> Result<()> {
+    match Members::parse(meta)?.iter().find(|(name, _)| matches!(*name, VERSION | CLIENT_INFO | CAPABILITIES)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(Error::new(Kind::Argument, format!("_meta member {} is written by the library", quote(name))))
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::session::rounds::Retry;
 use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Outgoing, Scope, Transport};
+use crate::transport::{Fault, Outgoing, Scope, Transport};
 
 /// `UnsupportedProtocolVersion` (`basic/index`, "Error Codes").
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -112,7 +112,7 @@ impl Session {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.list_all(method::TOOLS_LIST, "", scope, notes)?;
+                    self.list_all(&Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
                     refreshed = true;
                 }
                 _ if verdict.once_more && !repeated => repeated = true,
@@ -155,8 +155,7 @@ impl Session {
         let stop = |error| Verdict { error, once_more: false };
         let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = progress_token(&meta);
-        let params = format!("{{{}{}\"_meta\":{meta}}}", request.params.body, retry.members());
-        let message = write_request(id, &request.method, &params);
+        let message = write_request(id, &request.method, [&request.params.body, retry.members()], &meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
         let method_value = safe_value(&request.method);
@@ -169,9 +168,14 @@ impl Session {
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let mut reply = Reply::new(id, token, &self.limits, notes);
         let exchanged = self.transport.exchange(Outgoing { body: &message, headers: &headers }, scope, &mut reply);
-        match (reply.into_outcome(), exchanged) {
+        let (outcome, passed_over) = reply.into_outcome();
+        match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
+            // The body's one message was none; what is wrong with it says more.
+            (None, Err(fault @ Fault::NotAnAnswer { .. })) => {
+                Err(passed_over.map_or_else(|| judge(&request.method, fault, &self.limits), stop))
+            }
             (None, Err(fault)) => Err(judge(&request.method, fault, &self.limits)),
             (None, Ok(())) => {
                 Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))

@@ -15,25 +15,20 @@ use crate::session::rounds::Retry;
 use crate::transport::Scope;
 
 impl Session {
-    /// All pages of a list method as one result with the one array member. `body` holds further members of `params`,
-    /// each followed by a comma.
+    /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
+    /// the `_meta` of this request.
     ///
     /// # Errors
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
-    pub(crate) fn list_all(
-        &self,
-        of_method: &str,
-        body: &str,
-        scope: &Scope<'_>,
-        notes: &mut dyn Notes,
-    ) -> Result<Json> {
+    pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let of_method = list.method.as_str();
         let Some(member) = method::list_member(of_method) else {
             return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
         };
-        let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), body.to_owned());
+        let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
         for _ in 0..self.page_limit() {
-            let params = Params { body: body.clone(), meta: None, name: None };
+            let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
             let request = Request { method: of_method.to_owned(), params, arguments: None, progress: false };
             let result = match self.ask(&request, &Retry::default(), scope, notes)? {
                 Answer::Complete(result) => result,
