@@ -5,7 +5,7 @@
 #include <poll.h>
 
 static pthread_t me;
-static counter done = COUNTER, states = COUNTER, destroyed = COUNTER, lines = COUNTER;
+static counter done = COUNTER, states = COUNTER, destroyed = COUNTER, lines = COUNTER, gone = COUNTER;
 
 static void on_done(mcp_event *event, void *user)
 {
@@ -126,6 +126,14 @@ PROGRAM
     EQUAL(1, counted(&destroyed));
     STATUS(MCP_OK, mcp_log_on(NULL, MCP_LOG_ERROR, NULL, NULL, NULL));
     EQUAL(2, counted(&destroyed));
+    /* A dispatch without limit returns when a client's end is all there is: no event, but the last destructor. */
+    mcp_client *silent = new_client("");
+    STATUS(MCP_OK, mcp_client_set_queue(silent, queue));
+    STATUS(MCP_OK, mcp_client_on(silent, MCP_EVENT_TASK_DONE, on_done, &gone, count_destroyed));
+    open_client(silent);
+    STATUS(MCP_OK, mcp_client_free(silent));
+    while (counted(&gone) == 0)
+        CHECK(mcp_queue_dispatch(queue, -1, NULL) >= 0);
     /* And by shutdown, on the serving thread. */
     STATUS(MCP_OK, mcp_shutdown(PATIENCE_MS));
     EQUAL(3, counted(&destroyed));
