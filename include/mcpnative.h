@@ -996,7 +996,8 @@ MCP_API mcp_status mcp_queue_new(mcp_queue **out);
  * @param queue      a queue handle
  * @param wait_ms    how long to wait for the first event, in ms; 0 does not wait, -1 has no limit
  * @param out_count  receives the number of events delivered, or NULL
- * @return MCP_OK, MCP_S_TIMEOUT where none came or mcp_queue_wake() ended the wait
+ * @return MCP_OK, MCP_S_TIMEOUT where none came: the time ran out, mcp_queue_wake() ended the wait, or a client's end was
+ *         all there was to deliver (its destructors have run)
  * Threads: any, one at a time is the sensible number.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
