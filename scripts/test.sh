@@ -42,7 +42,8 @@ python_tests() {
 }
 
 pascal_tests() {
-    BUILD="$BUILD/pascal" MCPNATIVE_LIBRARY="$BUILD/debug/libmcpnative.so" MCP_TEST_SERVER="$BUILD/debug/mcp-test-server" \
+    # The folder last: an assignment is seen by those after it.
+    MCPNATIVE_LIBRARY="$BUILD/debug/libmcpnative.so" MCP_TEST_SERVER="$BUILD/debug/mcp-test-server" BUILD="$BUILD/pascal" \
         bindings/delphi/build.sh test
 }
 
