@@ -1,5 +1,4 @@
 //! A client's life: settings, opening, failing and opening again, closing; and what it never tells.
-#![allow(clippy::result_large_err, reason = "a failure is taken apart by the test that meets it")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/abi.rs"]

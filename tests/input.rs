@@ -1,5 +1,4 @@
 //! Questions of the server's, asked by calls and by tasks: each asked once, answered once, or withdrawn.
-#![allow(clippy::result_large_err, reason = "a failure is taken apart by the test that meets it")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/abi.rs"]

@@ -9,10 +9,6 @@
 #![allow(clippy::missing_safety_doc, reason = "the manual in front of each function is its contract")]
 #![allow(non_camel_case_types, reason = "the names of the C types")]
 #![allow(clippy::too_many_arguments, reason = "a C function has no structs to pass")]
-#![allow(
-    clippy::missing_safety_doc,
-    reason = "the manual's own paragraphs are the contract; the header's top has the rest"
-)]
 
 pub mod status;
 

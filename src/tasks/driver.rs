@@ -56,7 +56,7 @@ impl Engine {
         Self::with(clock, Some(spawn), jitter_seed)
     }
 
-    /// An engine without threads: somebody calls [`Self::step`] and [`Self::work`].
+    /// An engine without threads: somebody calls [`Self::step`] and takes from its pool.
     #[cfg(test)]
     pub(crate) fn by_hand(clock: Arc<dyn Clock>, jitter_seed: u64) -> Arc<Self> {
         Self::with(clock, None, jitter_seed)
@@ -100,17 +100,6 @@ impl Engine {
                 let _caught = catch_unwind(AssertUnwindSafe(|| entry.post(TaskEvent::Due)));
             }
         }
-    }
-
-    /// Makes one round trip that waits, on this thread. False where none may run.
-    #[cfg(test)]
-    pub(crate) fn work(&self) -> bool {
-        let Some(mut flight) = self.pool.take() else {
-            return false;
-        };
-        flight.run();
-        self.pool.finish(&flight);
-        true
     }
 
     /// The clock was moved by hand: the scheduler looks at it again.

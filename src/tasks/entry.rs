@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use parking_lot::{Condvar, Mutex};
 

@@ -3,16 +3,11 @@
 //! Handles are owned and freed when dropped, failures are values, events are recorded and waited for with a bound.
 //! Nothing in here reaches around the C ABI.
 #![allow(unsafe_code, reason = "the C functions are called as a C program calls them")]
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each block is one call with handles and texts of this layer's own"
-)]
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test file uses a part")]
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all: handles are owned, texts and outputs are locals"
 )]
-#![allow(clippy::result_large_err, reason = "a failure is taken apart by the test that meets it")]
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt;
