@@ -10,7 +10,7 @@
  *   if (mcp_client_new(settings, strlen(settings), &client) == MCP_OK && mcp_client_open(client) == MCP_OK
  *       && mcp_tool_run(client, "add", "{\"a\":1,\"b\":2}", 13, NULL, 0, 60000, &call) == MCP_OK
  *       && mcp_call_result(call, &result) == MCP_OK)
- *       puts(mcp_result_text(result, MCP_RESULT_TEXT, NULL));
+ *       printf("%s\n", mcp_result_text(result, MCP_RESULT_TEXT, NULL));   (NULL where the tool sent no text)
  *   mcp_result_free(result);  mcp_call_free(call);  mcp_client_free(client);  mcp_shutdown(-1);
  *
  * ---- Rules that hold everywhere -------------------------------------------------------------------------------------
@@ -72,7 +72,8 @@
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
- *     min_poll_ms   your own least time between polls; the server's wish counts, too          0
+ *     min_poll_ms   your own least time between polls; the server's wish counts where it is
+ *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"
  *     cancel        after mcp_task_cancel(): "follow" to the real end, or "let_go"            "follow"
  *     refused       a question that you refuse and that has no form of refusal:
@@ -216,7 +217,8 @@
 #define MCP_EVENT_STATE 1
 
 /**
- * A call is over: call, number CALL_ID and STATUS; error where it failed; task where it was answered with one.
+ * A call is over: call, number CALL_ID and STATUS; error where it failed; task where it was answered with one. Not for
+ * calls made by mcp_tool_run() and mcp_call_run(), whose caller has the end in hand; their other events come all the same.
  */
 #define MCP_EVENT_CALL_DONE 2
 
@@ -1115,6 +1117,8 @@ MCP_API mcp_status mcp_client_close(mcp_client *client);
 /**
  * Wait for the end of a client that was told to close.
  *
+ * It does not close by itself: call mcp_client_close() first, or another thread must.
+ *
  * @param client   a client handle
  * @param wait_ms  how long, in ms; -1 without limit
  * @return MCP_OK only after the last callback has returned and the last destructor has run; MCP_S_TIMEOUT
@@ -1209,7 +1213,8 @@ mcp_status mcp_client_tasks(mcp_client *client,
 /**
  * For a chat loop: poll each task that is due once, on this thread, and hand out what has ended since the last check.
  *
- * A JSON array of objects: task_id, tool, tool_call_id, context, status, reason, result. `result` is always a tool
+ * A JSON array of objects: task_id, tool, tool_call_id, context, status, reason, result. `reason` is
+ * completed, failed, cancelled, expired or unknown, `status` completed, failed or cancelled. `result` is always a tool
  * result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
  *
  * @param client         a client that is open
@@ -1277,8 +1282,10 @@ mcp_status mcp_tool_call(mcp_client *client,
  * Call a tool on this thread and wait for its result; follow it to the end of its task where the server makes one.
  *
  * When wait_ms runs out, the call is cancelled, and so is the task that it created. Where the settings say that the host
- * answers questions by hand, it returns MCP_E_INPUT_REQUIRED with the call alive: answer it with mcp_call_answer() (or
- * its task with mcp_task_update()) and go on with mcp_call_wait() (or mcp_task_wait()).
+ * answers questions by hand, it returns MCP_E_INPUT_REQUIRED. Where mcp_call_task() gives a task, the task asks: read
+ * MCP_SNAPSHOT_INPUTS, answer with mcp_task_update(), go on with mcp_task_wait(), and take the result from its snapshot.
+ * Else the call asks: mcp_call_inputs(), mcp_call_answer(), mcp_call_wait(). The end of a task that this function
+ * cancelled is still handed out by mcp_client_check(); mcp_task_acknowledge() it where the model knows already.
  *
  * @param client            a client that is open
  * @param name              the tool's name, NUL-terminated
@@ -1860,7 +1867,8 @@ MCP_API const char *mcp_input_text(const mcp_input *input, int32_t field, size_t
  * Answer a question, now or later.
  *
  * @param input    an input handle
- * @param content  elicitation: the form's content, a JSON object, or NULL with length 0 for a URL that was accepted;
+ * @param content  elicitation: the form's values alone, a JSON object (not {"action":...}, which is the shape of
+ *                 mcp_call_answer() and mcp_task_update()), or NULL with length 0 for a URL that was accepted;
  *                 sampling and roots: the whole result, a JSON object
  * @param length   its length in bytes
  * @return MCP_OK, MCP_S_ALREADY_DONE where it was answered or withdrawn, MCP_E_ARGUMENT for what is no object

@@ -235,8 +235,14 @@ impl Call {
         let mut any = false;
         {
             let mut state = self.state.lock();
-            let Phase::Asking(round) = &mut state.phase else {
-                return Ok(false);
+            let round = match &mut state.phase {
+                Phase::Asking(round) => round,
+                Phase::Done(CallEnd::Task) => {
+                    let message =
+                        "the call was answered with a task, and it is the task that asks: use mcp_task_update";
+                    return Err(Error::new(Kind::State, message));
+                }
+                Phase::Running | Phase::Done(_) => return Ok(false),
             };
             if let Some(unknown) = answers.iter().find(|answer| !round.asks(&answer.key)) {
                 let key = crate::error::one_line(&quote(&unknown.key));

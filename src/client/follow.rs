@@ -129,7 +129,12 @@ impl Host {
                 let input = Input::new(request, Asker::Task(task.clone()));
                 event.kind = event_kind(input.kind());
                 event.input = Some(input.clone());
-                self.inputs.lock().push(input);
+                // An answered one holds its task, and the task this list: kept on, none of them would ever end.
+                let mut inputs = self.inputs.lock();
+                let answered: Vec<Arc<Input>> = inputs.extract_if(.., |input| !input.is_open()).collect();
+                inputs.push(input);
+                drop(inputs);
+                drop(answered);
                 client.mailbox().post(event);
             }
             // The question stays in the snapshot; a wait tells of it.
@@ -196,8 +201,13 @@ impl TaskHost for Host {
                 EventKind::Error
             }
         };
+        let ended = event.kind == EventKind::TaskDone;
         client.mailbox().post(event);
         client.kick();
+        if ended {
+            let inputs = std::mem::take(&mut *self.inputs.lock());
+            drop(inputs);
+        }
     }
 }
 

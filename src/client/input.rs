@@ -70,6 +70,11 @@ impl Input {
         self.request.params.members().ok()?.string("message")
     }
 
+    /// True for an elicitation that sends the user to a URL; it has no content (`client/elicitation`, "URL Mode").
+    fn is_url(&self) -> bool {
+        self.request.params.members().is_ok_and(|params| params.string("mode").as_deref() == Some("url"))
+    }
+
     /// The task that asks, where it is a task.
     #[must_use]
     pub(crate) fn task_id(&self) -> Option<&str> {
@@ -94,6 +99,9 @@ impl Input {
     /// [`Kind::Argument`] for content that is no JSON object; [`Kind::Unsupported`] for a refusal that this kind of
     /// question has no form of; [`Kind::Closed`] where the client is gone.
     pub(crate) fn reply(&self, reply: Reply) -> Result<bool> {
+        if reply == Reply::Answer(None) && self.kind() == InputKind::Elicitation && !self.is_url() {
+            return Err(Error::new(Kind::Argument, "the answer to a form needs its content, a JSON object"));
+        }
         let wanted = response(self.kind(), reply)?;
         if self.state.swap(CLOSED, Ordering::AcqRel) == CLOSED {
             return Ok(false);
@@ -112,6 +120,11 @@ impl Input {
             self.state.store(OPEN, Ordering::Release);
         }
         sent
+    }
+
+    /// True until it is answered or withdrawn.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OPEN
     }
 
     /// The question needs no answer any more. True where it was open.
@@ -155,7 +168,7 @@ fn accept(content: Option<Json>) -> Result<Json> {
         return Ok(Json::trusted(r#"{"action":"accept"}"#));
     };
     Members::parse(content.text())
-        .map_err(|fault| Error::new(Kind::Argument, format!("the content of an answer: {}", fault.message())))?;
+        .map_err(|_| Error::new(Kind::Argument, "the content of an answer: expected a JSON object"))?;
     Ok(Json::trusted(format!("{{\"action\":\"accept\",\"content\":{}}}", content.text())))
 }
 

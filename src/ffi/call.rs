@@ -66,8 +66,10 @@ pub unsafe extern "C" fn mcp_tool_call(
 /// Call a tool on this thread and wait for its result; follow it to the end of its task where the server makes one.
 ///
 /// When wait_ms runs out, the call is cancelled, and so is the task that it created. Where the settings say that the host
-/// answers questions by hand, it returns MCP_E_INPUT_REQUIRED with the call alive: answer it with mcp_call_answer() (or
-/// its task with mcp_task_update()) and go on with mcp_call_wait() (or mcp_task_wait()).
+/// answers questions by hand, it returns MCP_E_INPUT_REQUIRED. Where mcp_call_task() gives a task, the task asks: read
+/// MCP_SNAPSHOT_INPUTS, answer with mcp_task_update(), go on with mcp_task_wait(), and take the result from its snapshot.
+/// Else the call asks: mcp_call_inputs(), mcp_call_answer(), mcp_call_wait(). The end of a task that this function
+/// cancelled is still handed out by mcp_client_check(); mcp_task_acknowledge() it where the model knows already.
 ///
 /// @param client            a client that is open
 /// @param name              the tool's name, NUL-terminated

@@ -37,7 +37,8 @@ pub const MCP_STATE_FAILED: i32 = 5;
 pub const MCP_EVENT_ANY: i32 = 0;
 /// The client's state changed: number STATE; error where it FAILED.
 pub const MCP_EVENT_STATE: i32 = 1;
-/// A call is over: call, number CALL_ID and STATUS; error where it failed; task where it was answered with one.
+/// A call is over: call, number CALL_ID and STATUS; error where it failed; task where it was answered with one. Not for
+/// calls made by mcp_tool_run() and mcp_call_run(), whose caller has the end in hand; their other events come all the same.
 pub const MCP_EVENT_CALL_DONE: i32 = 2;
 /// A call makes progress: call, number CALL_ID, text JSON (params of notifications/progress).
 pub const MCP_EVENT_PROGRESS: i32 = 3;
@@ -186,6 +187,8 @@ pub unsafe extern "C" fn mcp_client_close(client: *mut mcp_client) -> mcp_status
 
 /// Wait for the end of a client that was told to close.
 ///
+/// It does not close by itself: call mcp_client_close() first, or another thread must.
+///
 /// @param client   a client handle
 /// @param wait_ms  how long, in ms; -1 without limit
 /// @return MCP_OK only after the last callback has returned and the last destructor has run; MCP_S_TIMEOUT
@@ -325,7 +328,8 @@ pub unsafe extern "C" fn mcp_client_tasks(
 
 /// For a chat loop: poll each task that is due once, on this thread, and hand out what has ended since the last check.
 ///
-/// A JSON array of objects: task_id, tool, tool_call_id, context, status, reason, result. `result` is always a tool
+/// A JSON array of objects: task_id, tool, tool_call_id, context, status, reason, result. `reason` is
+/// completed, failed, cancelled, expired or unknown, `status` completed, failed or cancelled. `result` is always a tool
 /// result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
 ///
 /// @param client         a client that is open

@@ -100,7 +100,8 @@ pub unsafe extern "C" fn mcp_input_text(input: *const mcp_input, field: i32, len
 /// Answer a question, now or later.
 ///
 /// @param input    an input handle
-/// @param content  elicitation: the form's content, a JSON object, or NULL with length 0 for a URL that was accepted;
+/// @param content  elicitation: the form's values alone, a JSON object (not {"action":...}, which is the shape of
+///                 mcp_call_answer() and mcp_task_update()), or NULL with length 0 for a URL that was accepted;
 ///                 sampling and roots: the whole result, a JSON object
 /// @param length   its length in bytes
 /// @return MCP_OK, MCP_S_ALREADY_DONE where it was answered or withdrawn, MCP_E_ARGUMENT for what is no object

@@ -1,6 +1,7 @@
 //! From a transport's fault to an error of ours, and whether the request may be sent once more (design rule 10).
 
 use crate::cancel::Why;
+use crate::clock::Budget;
 use crate::error::{Error, Kind, one_line};
 use crate::protocol::jsonrpc::{Message, read};
 use crate::protocol::limits::{Limits, too_large};
@@ -25,7 +26,13 @@ pub(super) fn judge(of_method: &str, fault: Fault, limits: &Limits) -> Verdict {
             final_error(Error::new(Kind::Closed, "the client is closed"))
         }
         Fault::Timeout { budget, sent } => {
-            let error = Error::new(Kind::Timeout, format!("no answer in time (option timeouts.{})", budget.option()));
+            let text = match budget {
+                Budget::Wait => "the wait ran out, and the call was cancelled".to_owned(),
+                Budget::Total | Budget::Connect | Budget::Idle | Budget::Probe | Budget::Grace => {
+                    format!("no answer in time (option timeouts.{})", budget.option())
+                }
+            };
+            let error = Error::new(Kind::Timeout, text);
             final_error(error.with_retry_safe(sent == Sent::No || method::is_idempotent(of_method)))
         }
         Fault::Connect(detail) => {
@@ -79,7 +86,6 @@ fn refused(refusal: &HttpRefusal, limits: &Limits) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Budget;
     use std::time::Duration;
 
     fn status(code: u16, body: &str) -> Fault {

@@ -20,7 +20,8 @@ const USE: &[&str] = &["smoke", "wait_order", "manual_queue", "threads", "big_al
 const HANDLES: &[&str] = &["null_args", "stale_handle", "double_free", "wrong_kind", "reentrancy", "two_threads_free"];
 
 /// The ends of things: these run under valgrind, too.
-const ENDS: &[&str] = &["free_in_callback", "free_while_callback", "close_in_flight", "destroy_once", "shutdown"];
+const ENDS: &[&str] =
+    &["free_in_callback", "free_while_callback", "close_in_flight", "destroy_once", "shutdown", "asked_job"];
 
 /// Cancelling.
 const CANCELS: &[&str] = &["cancel_blocked", "cancel_race"];
