@@ -9,7 +9,7 @@
      {"result": {"resultType": "complete", "content": []}}]}}],
   "tasks": [
    {"tool": "troubled", "seed": {"pollIntervalMs": 10}, "polls": [
-     {"http_status": 503, "times": 2}, {"task": {"statusMessage": "well again"}, "times": 2}, {"task": {"status": "completed", "result": {"content": []}}}]},
+     {"http_status": 503}, {"task": {"statusMessage": "well again"}, "times": 2}, {"task": {"status": "completed", "result": {"content": []}}}]},
    {"tool": "steady", "seed": {"pollIntervalMs": 10}, "polls": [{"task": {"statusMessage": "one"}}, {"task": {"statusMessage": "two"}}]},
    {"tool": "overdue", "seed": {"pollIntervalMs": 10, "ttlMs": 30}, "polls": [{"task": {"ttlMs": 30, "pollIntervalMs": 10}}]},
    {"tool": "stubborn", "seed": {"pollIntervalMs": 10}, "polls": [{"task": {}}],

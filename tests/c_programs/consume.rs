@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mcp_test_server::{Script, TestServer};
 
-use crate::bench::{Bench, built_library, finish, root, run_bounded, turn};
+use crate::bench::{Bench, built_library, finish, has, root, run_bounded, turn};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -28,14 +28,6 @@ fn installed() -> &'static Path {
         fs::rename(&first, &prefix).expect("the prefix can be moved");
         prefix
     })
-}
-
-fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        println!("SKIPPED: {tool} is missing");
-    }
-    found
 }
 
 fn run(program: &Path, libraries: Option<&Path>) {

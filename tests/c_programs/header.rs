@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::bench::{Bench, finish, root};
+use crate::bench::{Bench, finish, has, root};
 
 #[test]
 fn the_header_compiles_alone_and_twice() {
@@ -15,8 +15,7 @@ fn the_header_compiles_alone_and_twice() {
     fs::write(&cpp, use_it).expect("the build folder is writable");
     let languages = [("gcc", &c, &["c99", "c11", "c17"][..]), ("g++", &cpp, &["c++11", "c++14", "c++17", "c++20"][..])];
     for (compiler, source, standards) in languages {
-        if Command::new(compiler).arg("--version").output().is_err() {
-            println!("SKIPPED: {compiler} is missing");
+        if !has(compiler) {
             continue;
         }
         for standard in standards {

@@ -3,6 +3,9 @@
 //!
 //! `cargo test --test c_programs`; one program alone: `MCP_C_PROGRAM=smoke cargo test --test c_programs`.
 
+#![allow(missing_docs, unreachable_pub)]
+#![allow(clippy::disallowed_methods, reason = "a driver of processes: their time limits are real time")]
+
 mod bench;
 mod consume;
 mod header;

@@ -152,10 +152,14 @@ fn call(function: &Function, changed: &[(usize, &str)]) -> String {
     let answers = |at: usize| function.parameters.get(at).is_some_and(|(_, name)| name == "responses");
     let arguments = function.parameters.iter().enumerate().map(|(at, (role, _))| {
         let given = changed.iter().find(|(place, _)| *place == at).map(|(_, value)| (*value).to_owned());
-        given.unwrap_or_else(|| match role {
-            Role::Text if answers(at) => "\"{\\\"k\\\":{}}\"".into(),
-            Role::TextLength if answers(at.wrapping_sub(1)) => "8".into(),
-            role => plain(role),
+        given.unwrap_or_else(|| {
+            if *role == Role::Text && answers(at) {
+                "\"{\\\"k\\\":{}}\"".into()
+            } else if *role == Role::TextLength && answers(at.wrapping_sub(1)) {
+                "8".into()
+            } else {
+                plain(role)
+            }
         })
     });
     format!("{}({})", function.name, arguments.collect::<Vec<_>>().join(", "))
@@ -188,10 +192,10 @@ fn wrong_handles(functions: &[Function], code: &mut String) {
             writeln!(code, "    EQUAL(MCP_E_HANDLE, {});", call(function, &[])).expect("String");
         }
         for (role, _) in &function.parameters {
-            match role {
-                Role::HandleOut(kind) => writeln!(code, "    CHECK(out_{kind} == NULL);").expect("String"),
-                Role::NumberOut(kind) => writeln!(code, "    EQUAL(0, out_{kind}); out_{kind} = 7;").expect("String"),
-                _ => {}
+            if let Role::HandleOut(kind) = role {
+                writeln!(code, "    CHECK(out_{kind} == NULL);").expect("String");
+            } else if let Role::NumberOut(kind) = role {
+                writeln!(code, "    EQUAL(0, out_{kind}); out_{kind} = 7;").expect("String");
             }
         }
         code.push_str("    calls++;\n");
