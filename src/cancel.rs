@@ -1,9 +1,11 @@
 //! The cancel token: one per call. Cancel and completion race through one atomic step, and exactly one wins.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::Deadline;
 
 /// Why an operation was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +95,53 @@ impl CancelToken {
         hooks.push(hook);
         Ok(())
     }
+
+    /// Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`Cancelled`] at once where the token is, or gets, cancelled.
+    pub fn sleep_until(&self, deadline: Deadline) -> Result<(), Cancelled> {
+        let nap = Arc::new(Nap::default());
+        let hook: Arc<dyn Wake> = nap.clone();
+        self.on_cancel(Arc::downgrade(&hook))?;
+        let mut woken = nap.woken.lock();
+        while !*woken {
+            let timed_out = match deadline.at() {
+                Some(at) => nap.changed.wait_until(&mut woken, at).timed_out(),
+                None => {
+                    nap.changed.wait(&mut woken);
+                    false
+                }
+            };
+            if timed_out {
+                break;
+            }
+        }
+        drop(woken);
+        match self.cancelled() {
+            Some(why) => Err(Cancelled(why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A wait that a cancel ends.
+#[derive(Default)]
+struct Nap {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Nap {
+    fn wake(&self) {
+        *self.woken.lock() = true;
+        self.changed.notify_all();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     struct Count(AtomicUsize);

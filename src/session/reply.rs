@@ -27,6 +27,11 @@ impl<'a> Reply<'a> {
         self.outcome
     }
 
+    /// Where the notes go.
+    pub(super) fn notes(&mut self) -> &mut dyn Notes {
+        self.notes
+    }
+
     fn settle(&mut self, id: &WireId, outcome: Result<Json>) -> Flow {
         let missing_is_fine = outcome.is_err();
         let outcome = match id.matches(self.id) {
@@ -67,9 +72,10 @@ fn same_token(ours: &str, theirs: Option<&str>) -> bool {
     theirs.is_some_and(|theirs| theirs == ours || theirs.trim_matches('"') == ours)
 }
 
-impl FrameSink for Reply<'_> {
-    fn frame(&mut self, text: String) -> Flow {
-        match read(text, self.limits) {
+impl Reply<'_> {
+    /// Takes a message, or why it is none.
+    pub(super) fn take(&mut self, message: Result<Message>) -> Flow {
+        match message {
             Ok(Message::Result { id, result }) => self.settle(&id, Ok(result)),
             Ok(Message::Fault { id, fault }) => self.settle(&id, Err(Error::from_rpc(fault))),
             Ok(Message::Notification { method, params }) => {
@@ -88,6 +94,12 @@ impl FrameSink for Reply<'_> {
                 Flow::Done
             }
         }
+    }
+}
+
+impl FrameSink for Reply<'_> {
+    fn frame(&mut self, text: String) -> Flow {
+        self.take(read(text, self.limits))
     }
 }
 

@@ -6,16 +6,27 @@ use ureq::Body;
 use ureq::http::Response;
 
 use super::agents::{Closed, Lanes, Lease};
-use super::answer::{self, Form, Reading};
+use super::answer::{self, Cursor, Form, Reading};
 use super::control::{Spans, Trouble};
 use super::dial::Dialer;
-use super::settings::{Endpoint, HttpSettings};
+use super::settings::{Endpoint, HttpSettings, Verb};
 use crate::cancel::{Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::Result;
 use crate::protocol::limits::Limits;
 use crate::spawn::Spawn;
-use crate::transport::{Fault, FrameSink, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Sent, Transport};
+
+/// One request and where it goes.
+#[derive(Clone, Copy)]
+pub(super) struct Letter<'a> {
+    /// The endpoint.
+    pub to: &'a Endpoint,
+    /// What it does.
+    pub verb: Verb,
+    /// The message and its headers.
+    pub outgoing: Outgoing<'a>,
+}
 
 /// A server reached over Streamable HTTP (2026-07-28, basic/transports/streamable-http).
 pub(crate) struct HttpTransport {
@@ -38,12 +49,12 @@ impl HttpTransport {
     }
 
     /// Sends one message; the head of the answer is there.
-    fn send(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
+    fn send(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
         let now = self.clock.now();
         if let Err(expired) = scope.total.left(now) {
             return Err(Fault::Timeout { budget: expired.0, sent: Sent::No });
         }
-        let (request, widest) = self.endpoint.request(&outgoing).map_err(|name| {
+        let (request, widest) = letter.to.request(letter.verb, &letter.outgoing).map_err(|name| {
             // The names and values come from us, already safe; this is the last net below them.
             Fault::Io { sent: Sent::No, detail: format!("the header `{name}` cannot be sent") }
         })?;
@@ -53,7 +64,11 @@ impl HttpTransport {
         if let Err(Cancelled(why)) = scope.cancel.on_cancel(lease.hook()) {
             return Err(Fault::Cancelled { why, sent: Sent::No });
         }
-        match lease.agent().run(request) {
+        let ran = match letter.verb {
+            Verb::Post => lease.agent().run(request),
+            Verb::Get | Verb::Delete => lease.agent().run(request.map(|_| ())),
+        };
+        match ran {
             Ok(response) => Ok((lease, response)),
             Err(error) => Err(self.verdict(&lease, scope, Some(error))),
         }
@@ -97,9 +112,16 @@ impl HttpTransport {
     }
 }
 
-impl Transport for HttpTransport {
-    fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let (lease, response) = self.send(outgoing, scope)?;
+impl HttpTransport {
+    /// Sends a letter and hands over the messages of its answer.
+    pub(super) fn converse(
+        &self,
+        letter: &Letter<'_>,
+        scope: &Scope<'_>,
+        sink: &mut dyn FrameSink,
+        cursor: &mut Cursor,
+    ) -> Result<(), Fault> {
+        let (lease, response) = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
@@ -109,10 +131,16 @@ impl Transport for HttpTransport {
             lease.finish(body);
             return Err(Fault::Status(refusal));
         }
-        let done = match answer::form(&head) {
-            Form::Json => reading.json(&mut body, sink),
-            Form::Events => reading.events(&mut body, sink),
-            Form::Other(detail) => Err(Fault::NotAnAnswer { detail }),
+        if let Some(Ok(id)) = head.headers.get("mcp-session-id").map(|id| id.to_str()) {
+            sink.session(id);
+        }
+        let done = match (answer::form(&head), letter.verb) {
+            (Form::Json, Verb::Post) => reading.json(&mut body, sink),
+            (Form::Events, _) => reading.events(&mut body, sink, cursor),
+            (Form::Json, Verb::Get | Verb::Delete) => {
+                Err(Fault::NotAnAnswer { detail: "the answer to a GET is no event stream".into() })
+            }
+            (Form::Other(detail), _) => Err(Fault::NotAnAnswer { detail }),
         };
         match done {
             // The answer was read; what is left of its body says whether the lane can serve again.
@@ -131,8 +159,9 @@ impl Transport for HttpTransport {
         done
     }
 
-    fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
-        let (lease, response) = self.send(outgoing, scope)?;
+    /// Sends a letter whose answer is its status alone: any 2xx is an acceptance, whatever its body (BR-15).
+    pub(super) fn deliver(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        let (lease, response) = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         if head.status.is_success() {
@@ -144,6 +173,42 @@ impl Transport for HttpTransport {
         let refusal = reading.refusal(&mut body, self.clock.wall())?;
         lease.finish(body);
         Err(Fault::Status(refusal))
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+}
+
+impl Transport for HttpTransport {
+    fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let letter = Letter { to: &self.endpoint, verb: Verb::Post, outgoing };
+        let mut cursor = Cursor::default();
+        match self.converse(&letter, scope, sink, &mut cursor) {
+            Err(fault) if sink.resumes() => self.resume(fault, outgoing.headers, scope, sink, &mut cursor),
+            done => done,
+        }
+    }
+
+    fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.deliver(&Letter { to: &self.endpoint, verb: Verb::Post, outgoing }, scope)
+    }
+
+    fn link(&self) -> LinkKind {
+        LinkKind::Http
+    }
+
+    fn listen(&self, headers: &[(&str, &str)], scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        self.follow(headers, scope, sink)
+    }
+
+    fn end_session(&self, headers: &[(&str, &str)], scope: &Scope<'_>) -> Result<(), Fault> {
+        let outgoing = Outgoing { body: "", headers, id: None, token: None };
+        self.deliver(&Letter { to: &self.endpoint, verb: Verb::Delete, outgoing }, scope)
     }
 
     fn origin(&self) -> &str {
