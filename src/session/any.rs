@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
-use crate::clock::Deadline;
+use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
@@ -23,13 +23,23 @@ pub(crate) struct Session {
     transport: Arc<dyn Transport>,
     settings: SessionSettings,
     means: Means,
-    speaker: Mutex<Option<Arc<dyn Speaker>>>,
+    stage: Mutex<Stage>,
+}
+
+/// Where a session stands.
+enum Stage {
+    /// It was not opened yet.
+    New,
+    /// It speaks.
+    Open(Arc<dyn Speaker>),
+    /// It has ended, and an opening that is still under way comes too late.
+    Ended,
 }
 
 impl Session {
     /// A session over this transport; touches nothing.
     pub(crate) fn new(transport: Arc<dyn Transport>, settings: SessionSettings, means: Means) -> Self {
-        Self { transport, settings, means, speaker: Mutex::new(None) }
+        Self { transport, settings, means, stage: Mutex::new(Stage::New) }
     }
 
     /// Finds out which era the server speaks, where that is open, and asks it who it is.
@@ -39,7 +49,19 @@ impl Session {
     pub(crate) fn open(&self, cancel: &CancelToken, notes: &mut dyn Notes) -> Result<ServerFacts> {
         let mut opening = Opening::new(&self.transport, &self.settings, &self.means, cancel);
         let (speaker, facts) = opening.run(notes)?;
-        *self.speaker.lock() = Some(speaker);
+        let late = {
+            let mut stage = self.stage.lock();
+            let late = matches!(*stage, Stage::Ended);
+            if !late {
+                *stage = Stage::Open(speaker.clone());
+            }
+            late
+        };
+        if late {
+            let patience = &self.settings.patience;
+            speaker.end(Deadline::after(self.means.clock.now(), patience.grace, Budget::Grace));
+            return Err(Error::new(Kind::Closed, "the client is closed"));
+        }
         Ok(facts)
     }
 
@@ -89,19 +111,23 @@ impl Session {
 
     /// Whether [`Session::end`] has something to tell the server.
     pub(crate) fn has_farewell(&self) -> bool {
-        self.speaker.lock().as_ref().is_some_and(|speaker| speaker.has_farewell())
+        self.speaker().is_ok_and(|speaker| speaker.has_farewell())
     }
 
     /// Ends the session: what listens stops, and the server is told until the deadline.
     pub(crate) fn end(&self, deadline: Deadline) {
-        let speaker = self.speaker.lock().clone();
-        if let Some(speaker) = speaker {
-            speaker.end(deadline);
+        let before = std::mem::replace(&mut *self.stage.lock(), Stage::Ended);
+        match before {
+            Stage::Open(speaker) => speaker.end(deadline),
+            Stage::New | Stage::Ended => {}
         }
     }
 
     fn speaker(&self) -> Result<Arc<dyn Speaker>> {
-        let speaker = self.speaker.lock().clone();
-        speaker.ok_or_else(|| Error::new(Kind::State, "the session is not open"))
+        match &*self.stage.lock() {
+            Stage::Open(speaker) => Ok(speaker.clone()),
+            Stage::New => Err(Error::new(Kind::State, "the session is not open")),
+            Stage::Ended => Err(Error::new(Kind::Closed, "the client is closed")),
+        }
     }
 }

@@ -22,6 +22,8 @@ use crate::transport::{Fault, Outgoing, Scope};
 pub(super) struct Greeting {
     /// The `Mcp-Session-Id`, where it gave one.
     session: Option<String>,
+    /// The channel's life in which it came.
+    life: u64,
     /// What it says.
     pub said: Initialized,
 }
@@ -29,6 +31,9 @@ pub(super) struct Greeting {
 impl Legacy {
     /// Sends `initialize`, with the newest version that the library speaks and without a session id.
     pub(super) fn greet(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Greeting> {
+        let judged = |fault| judge(method::INITIALIZE, fault, &self.settings.limits).error;
+        self.transport.revive(scope).map_err(judged)?;
+        let life = self.transport.life();
         let id = self.next_id();
         let params = format!(
             "{{\"protocolVersion\":{},\"capabilities\":{},\"clientInfo\":{}}}",
@@ -47,10 +52,10 @@ impl Legacy {
         let session = reply.session();
         let result = match (reply.into_outcome(), exchanged) {
             (Some(outcome), _) => outcome?,
-            (None, Err(fault)) => return Err(judge(method::INITIALIZE, fault, &self.settings.limits).error),
+            (None, Err(fault)) => return Err(judged(fault)),
             (None, Ok(())) => return Err(Error::new(Kind::Malformed, "the server did not answer initialize")),
         };
-        Ok(Greeting { session, said: read_initialized(&result)? })
+        Ok(Greeting { session, life, said: read_initialized(&result)? })
     }
 
     /// The version that the server chose, where the library speaks it. Else the session ends at once: "the client
@@ -100,7 +105,8 @@ impl Legacy {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Arc<Standing>> {
-        let standing = Arc::new(Standing { number, id: greeting.session.clone(), version: Some(version) });
+        let standing =
+            Arc::new(Standing { number, id: greeting.session.clone(), version: Some(version), life: greeting.life });
         let message = write_notification(method::INITIALIZED, "{}");
         let headers = standing.headers();
         match self.transport.notify(Outgoing { body: &message, headers: &headers, id: None, token: None }, scope) {

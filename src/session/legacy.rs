@@ -258,6 +258,11 @@ impl Speaker for Legacy {
         let (mut repeated, mut renewed) = (false, false);
         loop {
             let standing = self.standing()?;
+            if standing.life != self.transport.life() && !renewed {
+                self.renew(&standing, scope, notes)?;
+                renewed = true;
+                continue;
+            }
             let failed = match self.send(&standing, request, scope, notes) {
                 Ok(result) => return Ok(Answer::Complete(result)),
                 Err(failed) => failed,
@@ -283,6 +288,12 @@ impl Speaker for Legacy {
         let mut renewed = false;
         loop {
             let standing = self.standing()?;
+            if standing.life != self.transport.life() && !renewed {
+                let outside = self.means.outside.clone();
+                self.renew(&standing, scope, &mut |note: Note| outside.note(note))?;
+                renewed = true;
+                continue;
+            }
             let headers = standing.headers();
             let outgoing = Outgoing { body: &message, headers: &headers, id: None, token: None };
             let Err(fault) = self.transport.notify(outgoing, scope) else {
@@ -309,12 +320,13 @@ impl Speaker for Legacy {
     fn end(&self, deadline: Deadline) {
         self.life.cancel(Why::Closing);
         let Some(standing) = self.standings.current().filter(|standing| standing.id.is_some()) else {
-            return;
+            return self.transport.close();
         };
         let never = CancelToken::new();
         let scope = Scope { cancel: &never, total: deadline, idle: None, connect: self.settings.patience.connect };
         // 405 is an answer as well, and a server that cannot be told will find out by itself.
         drop(self.transport.end_session(&standing.headers(), &scope));
+        self.transport.close();
     }
 }
 

@@ -29,6 +29,8 @@ mod rounds;
 mod settings;
 mod speaker;
 mod standing;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod verdict;
 

@@ -19,12 +19,14 @@ pub(super) struct Standing {
     pub id: Option<String>,
     /// The negotiated version; absent while `initialize` is under way.
     pub version: Option<&'static str>,
+    /// The channel's life that it began in.
+    pub life: u64,
 }
 
 impl Standing {
     /// The session while it is being made.
     pub(super) fn nascent(id: Option<String>) -> Self {
-        Self { number: 0, id, version: None }
+        Self { number: 0, id, version: None, life: 0 }
     }
 
     /// The headers of everything that belongs to it (BR-20).
@@ -173,12 +175,12 @@ mod tests {
     use crate::cancel::Why;
 
     fn standing(number: u64) -> Arc<Standing> {
-        Arc::new(Standing { number, id: Some(format!("s{number}")), version: Some("2025-11-25") })
+        Arc::new(Standing { number, id: Some(format!("s{number}")), version: Some("2025-11-25"), life: 0 })
     }
 
     #[test]
     fn br_20_headers_name_the_negotiated_version() {
-        let of = |version| Standing { number: 1, id: Some("s".into()), version };
+        let of = |version| Standing { number: 1, id: Some("s".into()), version, life: 0 };
         assert_eq!(of(Some("2025-06-18")).headers(), [("MCP-Protocol-Version", "2025-06-18"), ("Mcp-Session-Id", "s")]);
         assert_eq!(of(Some("2025-03-26")).headers(), [("Mcp-Session-Id", "s")]);
         assert!(Standing::nascent(None).headers().is_empty());

@@ -15,6 +15,7 @@ use crate::clock::{Budget, Deadline};
 use crate::spawn::Spawn;
 
 pub(crate) mod http;
+pub(crate) mod legacy_sse;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +174,16 @@ pub(crate) trait Transport: Send + Sync {
     /// Tells the server that a session is over (HTTP DELETE, legacy revisions); nothing where the channel's end says
     /// so by itself.
     fn end_session(&self, _headers: &[(&str, &str)], _scope: &Scope<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Which life of the channel this is: a session ends with the life that it began in.
+    fn life(&self) -> u64 {
+        0
+    }
+
+    /// Begins a new life of a channel that is over, before a new session; nothing where there is one.
+    fn revive(&self, _scope: &Scope<'_>) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use crate::clock::{Budget, Clock, Deadline};
 use crate::error::Result;
 use crate::protocol::limits::Limits;
 use crate::spawn::Spawn;
+use crate::transport::legacy_sse::LegacySse;
 use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Sent, Transport};
 
 /// One request and where it goes.
@@ -175,12 +176,30 @@ impl HttpTransport {
         Err(Fault::Status(refusal))
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// Reads an event stream once, from its beginning (HTTP+SSE).
+    pub(crate) fn read_stream(&self, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let outgoing = Outgoing { body: "", headers: &[], id: None, token: None };
+        let letter = Letter { to: &self.endpoint, verb: Verb::Get, outgoing };
+        self.converse(&letter, scope, sink, &mut Cursor::default())
     }
 
-    pub(super) fn clock(&self) -> &dyn Clock {
+    /// Sends a message to an endpoint that the server named (HTTP+SSE); its answer comes elsewhere.
+    pub(crate) fn post_to(&self, to: &Endpoint, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.deliver(&Letter { to, verb: Verb::Post, outgoing }, scope)
+    }
+
+    /// The endpoint that the server names, where it has the same origin.
+    pub(crate) fn endpoint_at(&self, reference: &str) -> Option<Endpoint> {
+        self.endpoint.at(reference)
+    }
+
+    /// The time that its limits go by.
+    pub(crate) fn time(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 }
 
@@ -209,6 +228,10 @@ impl Transport for HttpTransport {
     fn end_session(&self, headers: &[(&str, &str)], scope: &Scope<'_>) -> Result<(), Fault> {
         let outgoing = Outgoing { body: "", headers, id: None, token: None };
         self.deliver(&Letter { to: &self.endpoint, verb: Verb::Delete, outgoing }, scope)
+    }
+
+    fn old_stream(self: Arc<Self>, threads: &Arc<dyn Spawn>, scope: &Scope<'_>) -> Result<Arc<dyn Transport>, Fault> {
+        Ok(LegacySse::open(self, threads.clone(), scope)?)
     }
 
     fn origin(&self) -> &str {

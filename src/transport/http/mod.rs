@@ -32,4 +32,4 @@ mod sse;
 mod tests;
 
 pub(crate) use exchange::HttpTransport;
-pub(crate) use settings::HttpSettings;
+pub(crate) use settings::{Endpoint as HttpEndpoint, HttpSettings};

@@ -113,10 +113,10 @@ impl HttpTransport {
     }
 
     fn pause(&self, pause: Duration, scope: &Scope<'_>) -> Result<(), Fault> {
-        let now = self.clock().now();
+        let now = self.time().now();
         let until = Deadline::after(now, Some(pause), Budget::Wait).tighter(scope.total);
         scope.cancel.sleep_until(until).map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::Begun })?;
-        match scope.total.left(self.clock().now()) {
+        match scope.total.left(self.time().now()) {
             Ok(_) => Ok(()),
             Err(expired) => Err(Fault::Timeout { budget: expired.0, sent: Sent::Begun }),
         }

@@ -48,7 +48,7 @@ pub(super) enum Verb {
 
 /// A checked endpoint: makes requests.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     uri: Uri,
     origin: String,
     headers: HeaderMap,
