@@ -411,7 +411,8 @@
 #define MCP_SNAPSHOT_JSON 9
 
 /**
- * Number field: MCP_TASK_...; a task that ended as expired, unknown or closed reads as MCP_TASK_FAILED, see REASON.
+ * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
+ * as it last stood: whether it has ended says REASON.
  */
 #define MCP_SNAPSHOT_STATUS 1
 

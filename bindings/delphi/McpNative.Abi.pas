@@ -111,6 +111,7 @@ const
   MCP_EVENT_ROOTS = 14;
   MCP_EVENT_INPUT_WITHDRAWN = 15;
   MCP_EVENT_ERROR_ = 16;
+  MCP_EVENT_TASK_RESUMED = 17;
 
   MCP_SERVER_ERA = 1;
   MCP_SERVER_VERSION = 2;
@@ -165,11 +166,16 @@ const
   MCP_EVENT_NUMBER_STATE = 2;
   MCP_EVENT_NUMBER_STATUS = 3;
 
+  MCP_INPUT_ELICITATION = 1;
+  MCP_INPUT_SAMPLING = 2;
+  MCP_INPUT_ROOTS = 3;
+
   MCP_INPUT_KEY = 1;
   MCP_INPUT_METHOD = 2;
   MCP_INPUT_PARAMS = 3;
   MCP_INPUT_MESSAGE = 4;
   MCP_INPUT_TASK_ID = 5;
+  MCP_INPUT_CALL_ID = 1;
 
 var
   mcp_abi_version: function: Integer; cdecl;
@@ -251,11 +257,13 @@ var
   mcp_event_error: function(Event: PMcpEvent; out Value: PMcpError): Integer; cdecl;
   mcp_event_keep: function(Event: PMcpEvent; out Value: PMcpEvent): Integer; cdecl;
   mcp_event_free: function(Event: PMcpEvent): Integer; cdecl;
+  mcp_input_kind: function(Input: PMcpInput): Integer; cdecl;
   mcp_input_text: function(Input: PMcpInput; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
+  mcp_input_number: function(Input: PMcpInput; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_input_answer: function(Input: PMcpInput; Content: PAnsiChar; Length: NativeUInt): Integer; cdecl;
   mcp_input_decline: function(Input: PMcpInput): Integer; cdecl;
   mcp_input_cancel: function(Input: PMcpInput): Integer; cdecl;
-  mcp_input_fail: function(Input: PMcpInput; Code: Integer; Msg: PAnsiChar): Integer; cdecl;
+  mcp_input_fail: function(Input: PMcpInput; Msg: PAnsiChar): Integer; cdecl;
   mcp_input_free: function(Input: PMcpInput): Integer; cdecl;
 
 { Fills every variable above. The caller's function may note names that it does not find. }
@@ -344,7 +352,9 @@ begin
   @mcp_event_error := Resolve('mcp_event_error');
   @mcp_event_keep := Resolve('mcp_event_keep');
   @mcp_event_free := Resolve('mcp_event_free');
+  @mcp_input_kind := Resolve('mcp_input_kind');
   @mcp_input_text := Resolve('mcp_input_text');
+  @mcp_input_number := Resolve('mcp_input_number');
   @mcp_input_answer := Resolve('mcp_input_answer');
   @mcp_input_decline := Resolve('mcp_input_decline');
   @mcp_input_cancel := Resolve('mcp_input_cancel');

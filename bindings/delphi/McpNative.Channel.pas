@@ -15,7 +15,7 @@ unit McpNative.Channel;
 interface
 
 uses
-  {$IFDEF FPC}SysUtils, Classes, SyncObjs,{$ELSE}System.SysUtils, System.Classes, System.SyncObjs,{$ENDIF}
+  {$IFDEF FPC}SysUtils, Classes, SyncObjs, Math,{$ELSE}System.SysUtils, System.Classes, System.SyncObjs, System.Math,{$ENDIF}
   McpNative.Text, McpNative.Abi, McpNative.Load, McpNative.Errors;
 
 type
@@ -80,6 +80,7 @@ type
     function Delivering: Boolean;
     function Started(Call: PMcpCall; Waited: Boolean): Int64;
     function FindCall(Id: Int64; out At: Integer): Boolean;
+    function NextSlice(Started, WaitMs: Int64; out Left: Int64; out Status: Integer): Boolean;
   public
     constructor Create(Mode: TMcpEventThread; Deliver: TMcpDeliver; Wants: TMcpWants; OnFailed, OnRelease: TMcpFailed);
     destructor Destroy; override;
@@ -278,9 +279,9 @@ end;
 
 procedure TMcpChannel.Attach(Client: PMcpClient; const Inputs: array of Integer);
 const
-  Always: array[0..11] of Integer = (MCP_EVENT_STATE, MCP_EVENT_CALL_DONE, MCP_EVENT_PROGRESS, MCP_EVENT_LOG_MESSAGE,
+  Always: array[0..12] of Integer = (MCP_EVENT_STATE, MCP_EVENT_CALL_DONE, MCP_EVENT_PROGRESS, MCP_EVENT_LOG_MESSAGE,
     MCP_EVENT_NOTIFICATION, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_STATUS, MCP_EVENT_TASK_DONE, MCP_EVENT_TASK_OVERDUE,
-    MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_ERROR_);
+    MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_ERROR_);
 
   procedure Enlist(Kind: Integer);
   begin
@@ -374,7 +375,10 @@ begin
     FLock.Leave;
   end;
   if ToMain then
-    Post;
+    Post
+  else if (FMode = etLibrary) and (McpThreadId <> FServer) then
+    { Another thread delivered: one that waited before the service thread had begun to serve. }
+    mcp_queue_wake(FQueue);
   FArrived.SetEvent;
 end;
 
@@ -536,7 +540,7 @@ begin
   try
     Result := True;
     if Assigned(FWants) then
-      for Kind := MCP_EVENT_STATE to MCP_EVENT_ERROR_ do
+      for Kind := MCP_EVENT_STATE to MCP_EVENT_TASK_RESUMED do
         if FWants(Kind) then
         begin
           Result := False;
@@ -582,33 +586,22 @@ begin
   Started := McpTicks;
   while True do
   begin
-    Result := mcp_call_status(Call);
-    if Result <> MCP_S_PENDING then
+    Result := mcp_call_wait(Call, 0);
+    if Result <> MCP_S_TIMEOUT then
     begin
       { what came with the end of the call (its task was created, say) is told before the wait returns }
       Drain(MaxInt);
       Exit;
     end;
-    if not Delivers then { the component was freed by a handler }
-    begin
-      Result := MCP_E_CLOSED;
+    if not NextSlice(Started, WaitMs, Left, Result) then
       Exit;
-    end;
-    Left := 1000;
-    if WaitMs >= 0 then
-      Left := Started + WaitMs - McpTicks;
-    if Left <= 0 then
-    begin
-      Result := MCP_S_TIMEOUT;
-      Exit;
-    end;
     Pump(Left);
   end;
 end;
 
 function TMcpChannel.WaitTask(Task: PMcpTask; WaitMs: Int64; out Snapshot: PMcpSnapshot): Integer;
 var
-  Started, Left, Reason: Int64;
+  Started, Left: Int64;
 begin
   Snapshot := nil;
   if not Delivers then
@@ -619,31 +612,33 @@ begin
   Started := McpTicks;
   while True do
   begin
-    Result := mcp_task_snapshot(Task, Snapshot);
-    if Result < 0 then
-      Exit;
-    if (mcp_snapshot_number(Snapshot, MCP_SNAPSHOT_REASON, Reason) = MCP_OK) and (Reason <> MCP_REASON_NONE) then
+    Result := mcp_task_wait(Task, 0, @Snapshot);
+    if Result <> MCP_S_TIMEOUT then
     begin
       Drain(MaxInt);
       Exit;
     end;
-    Left := 1000;
-    if WaitMs >= 0 then
-      Left := Started + WaitMs - McpTicks;
-    if not Delivers then
-    begin
-      Result := MCP_E_CLOSED;
+    if not NextSlice(Started, WaitMs, Left, Result) then
       Exit;
-    end;
-    if Left <= 0 then
-    begin
-      Result := MCP_S_TIMEOUT;
-      Exit;
-    end;
     mcp_snapshot_free(Snapshot);
     Snapshot := nil;
     Pump(Left);
   end;
+end;
+
+{ How long a wait may pump before it looks again; False, with the status to give up with, when it is over. A question to be
+  answered by hand makes no event of a call, so that a look now and then is needed. }
+function TMcpChannel.NextSlice(Started, WaitMs: Int64; out Left: Int64; out Status: Integer): Boolean;
+begin
+  Result := False;
+  Status := MCP_S_TIMEOUT;
+  Left := 100;
+  if WaitMs >= 0 then
+    Left := Min(Left, Started + WaitMs - McpTicks);
+  if not Delivers then { a handler freed the component }
+    Status := MCP_E_CLOSED
+  else
+    Result := Left > 0;
 end;
 
 function TMcpChannel.WaitEnd(WaitMs: Int64): Integer;

@@ -129,7 +129,6 @@ type
     FProbe: Int64;
     FIdle: Int64;
     FTotal: Int64;
-    FClose: Int64;
   public
     procedure Assign(Source: TPersistent); override;
   published
@@ -137,7 +136,6 @@ type
     property ProbeMs: Int64 read FProbe write FProbe default 0;
     property IdleMs: Int64 read FIdle write FIdle default 0;
     property TotalMs: Int64 read FTotal write FTotal default 0;
-    property CloseMs: Int64 read FClose write FClose default 0;
   end;
 
   {$IFNDEF FPC}
@@ -158,6 +156,7 @@ type
     FLibraryPath: string;
     FStreamedActive: Boolean;
     FOnTaskCreated: TMcpTaskEvent;
+    FOnTaskResumed: TMcpTaskEvent;
     FOnTaskStatus: TMcpTaskEvent;
     FOnTaskCompleted: TMcpTaskEvent;
     FOnTaskHealth: TMcpTaskHealthEvent;
@@ -213,7 +212,9 @@ type
       ArgumentsJson: a JSON object, see McpArgs. OptionsJson: tool_call_id, context, total_ms, ... }
     function CallTool(const Name: string; const ArgumentsJson: string = ''; const OptionsJson: string = ''): Int64;
     { Calls and waits, through a task if the server makes one; delivers events meanwhile. The result is the caller's to free.
-      Raises EMcpError on failure; when WaitMs runs out, call and task are cancelled (Status MCP_E_TIMEOUT). -1 = no limit. }
+      Raises EMcpError on failure; when WaitMs runs out, call and task are cancelled (Status MCP_E_TIMEOUT). -1 = no limit.
+      A question to be answered by hand raises, too (Status MCP_E_INPUT_REQUIRED): a task goes on, see TaskList and
+      TasksUpdate; a call without a task is cancelled. }
     function CallToolWait(const Name: string; const ArgumentsJson: string = ''; WaitMs: Int64 = -1;
       const OptionsJson: string = ''): TMcpResult;
     { Cancels a call that was started here. False when it is over. A task of it goes on: TasksCancel. }
@@ -276,6 +277,8 @@ type
     property EventThread: TMcpEventThread read FEventThread write SetEventThread default etMain;
 
     property OnTaskCreated: TMcpTaskEvent read FOnTaskCreated write FOnTaskCreated;
+    { A task named by its id (TaskOpen, TasksGet), or one of an earlier process, is followed from now on. }
+    property OnTaskResumed: TMcpTaskEvent read FOnTaskResumed write FOnTaskResumed;
     { Status, message or open questions changed. }
     property OnTaskStatus: TMcpTaskEvent read FOnTaskStatus write FOnTaskStatus;
     { The task has ended, for whatever reason: see Task.Reason. Once per task. }
@@ -388,11 +391,12 @@ begin
   raise EMcpError.CreateInfo(Info);
 end;
 
-{ The result of a call that is over, or its error raised. Frees the call. }
+{ The result of a call that is over, or its error raised. Frees the call. To be called right after what gave Status. }
 function FinishCall(Call: PMcpCall; Status: Integer): TMcpResult;
 var
   Handle: PMcpResult;
-  Error: PMcpError;
+  Last, Error: PMcpError;
+  Task: PMcpTask;
 begin
   Result := nil;
   if Call = nil then
@@ -404,16 +408,22 @@ begin
       if Handle = nil then
         McpRaise(MCP_E_INTERNAL, 'the call ended without a result');
       Result := TMcpResult.Adopt(Handle);
-    end
-    else
-    begin
-      Error := nil;
-      if mcp_call_error(Call, Error) <> MCP_OK then
-        Error := nil;
-      if Error = nil then
-        McpCheck(Status);
-      RaiseOf(Error, Status);
+      Exit;
     end;
+    if mcp_last_error(Last) <> MCP_OK then { the next call forgets it }
+      Last := nil;
+    if mcp_call_error(Call, Error) <> MCP_OK then
+      Error := nil;
+    if Status = MCP_E_INPUT_REQUIRED then
+      if (mcp_call_task(Call, Task) = MCP_OK) and (Task <> nil) then
+        mcp_task_free(Task)
+      else
+        mcp_call_cancel(Call); { nobody could answer it any more }
+    if Error = nil then
+      Error := Last
+    else
+      mcp_error_free(Last);
+    RaiseOf(Error, Status);
   finally
     mcp_call_free(Call);
   end;
@@ -501,8 +511,11 @@ begin
       mcp_task_cancel(Task);
       McpRaise(MCP_E_TIMEOUT, 'the task took longer than the time that it was given');
     end;
-    if Status < 0 then
+    if Status = MCP_E_INPUT_REQUIRED then
+    begin
       mcp_snapshot_free(Snapshot);
+      McpRaise(Status, 'the task asks something that the host answers by hand');
+    end;
     McpCheck(Status);
     Result := FinishTask(Snapshot);
   finally
@@ -552,7 +565,6 @@ begin
     FProbe := TMcpTimeouts(Source).FProbe;
     FIdle := TMcpTimeouts(Source).FIdle;
     FTotal := TMcpTimeouts(Source).FTotal;
-    FClose := TMcpTimeouts(Source).FClose;
   end
   else
     inherited Assign(Source);
@@ -730,7 +742,6 @@ begin
   Limit('probe_ms', FTimeouts.ProbeMs);
   Limit('idle_ms', FTimeouts.IdleMs);
   Limit('total_ms', FTimeouts.TotalMs);
-  Limit('close_ms', FTimeouts.CloseMs);
   if Part.Count > 0 then
     All.PutRaw('timeouts', Part.Text);
   Part.Clear;
@@ -1100,6 +1111,7 @@ begin
     MCP_EVENT_LOG_MESSAGE: Result := Assigned(FOnLog);
     MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification);
     MCP_EVENT_TASK_CREATED: Result := Assigned(FOnTaskCreated);
+    MCP_EVENT_TASK_RESUMED: Result := Assigned(FOnTaskResumed);
     MCP_EVENT_TASK_STATUS: Result := Assigned(FOnTaskStatus);
     MCP_EVENT_TASK_DONE: Result := Assigned(FOnTaskCompleted);
     MCP_EVENT_TASK_OVERDUE, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED: Result := Assigned(FOnTaskHealth);
@@ -1229,6 +1241,7 @@ begin
       if Assigned(FOnNotification) then
         FOnNotification(Self, McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD)), McpStr(EventText(Event, MCP_EVENT_TEXT_JSON)));
     MCP_EVENT_TASK_CREATED: FireTask(FOnTaskCreated, Event);
+    MCP_EVENT_TASK_RESUMED: FireTask(FOnTaskResumed, Event);
     MCP_EVENT_TASK_STATUS: FireTask(FOnTaskStatus, Event);
     MCP_EVENT_TASK_DONE: FireTask(FOnTaskCompleted, Event);
     MCP_EVENT_TASK_OVERDUE: FireHealth(thOverdue, Event);

@@ -23,6 +23,7 @@ type
     function GetMessage: string;
     function GetParams: string;
     function GetTaskId: string;
+    function GetCallId: Int64;
   public
     { Takes the handle over. }
     constructor Adopt(Handle: PMcpInput);
@@ -33,8 +34,9 @@ type
     function Answer(const ContentJson: string = ''): Boolean;
     function Decline: Boolean;   { elicitation only }
     function Cancel: Boolean;    { elicitation only }
-    { Sampling and roots: the call ends as "input refused". }
-    function Fail(Code: Integer; const Message: string): Boolean;
+    { It cannot be answered. Sampling, roots: the call ends as "input refused", a task is cancelled or left waiting, by the
+      settings. Elicitation: the same as Cancel. }
+    function Fail(const Why: string = ''): Boolean;
 
     property Kind: TMcpInputKind read FKind;
     property Key: string read GetKey;
@@ -45,23 +47,22 @@ type
     property Params: string read GetParams;
     { The task that asks; '' when a plain call does. }
     property TaskId: string read GetTaskId;
+    { The call that asks; 0 when a task does. }
+    property CallId: Int64 read GetCallId;
   end;
 
 implementation
 
 constructor TMcpInput.Adopt(Handle: PMcpInput);
-var
-  Name: string;
 begin
   inherited Create;
   FHandle := Handle;
-  Name := GetMethod;
-  if Pos('sampling/', Name) = 1 then
-    FKind := ikSampling
-  else if Pos('roots/', Name) = 1 then
-    FKind := ikRoots
+  case mcp_input_kind(Handle) of
+    MCP_INPUT_SAMPLING: FKind := ikSampling;
+    MCP_INPUT_ROOTS: FKind := ikRoots;
   else
     FKind := ikElicitation;
+  end;
 end;
 
 destructor TMcpInput.Destroy;
@@ -106,6 +107,12 @@ begin
   Result := Part(MCP_INPUT_TASK_ID);
 end;
 
+function TMcpInput.GetCallId: Int64;
+begin
+  if mcp_input_number(FHandle, MCP_INPUT_CALL_ID, Result) <> MCP_OK then
+    Result := 0;
+end;
+
 function TMcpInput.Answer(const ContentJson: string): Boolean;
 var
   Content: UTF8String;
@@ -124,12 +131,12 @@ begin
   Result := McpCheck(mcp_input_cancel(FHandle)) = MCP_OK;
 end;
 
-function TMcpInput.Fail(Code: Integer; const Message: string): Boolean;
+function TMcpInput.Fail(const Why: string): Boolean;
 var
   Text: UTF8String;
 begin
-  Text := McpIdent(Message);
-  Result := McpCheck(mcp_input_fail(FHandle, Code, PAnsiChar(Text))) = MCP_OK;
+  Text := McpIdent(Why);
+  Result := McpCheck(mcp_input_fail(FHandle, McpPtr(Text))) = MCP_OK;
 end;
 
 end.

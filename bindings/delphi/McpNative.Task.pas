@@ -205,9 +205,9 @@ var
   Snapshot: PMcpSnapshot;
 begin
   Status := FChannel.WaitTask(FHandle, WaitMs, Snapshot);
-  Take(Snapshot);
   if Status <> MCP_E_INPUT_REQUIRED then
     McpCheck(Status);
+  Take(Snapshot);
   Result := Status = MCP_OK;
 end;
 

@@ -22,22 +22,31 @@ for unit in Text Json Abi Load Errors Channel Result Input Task Client Reg; do
 	compile "$here/McpNative.$unit.pas"
 done
 compile "$here/examples/LongJob.dpr"
-for program in TestMcp TestAbi TestExit; do
-	compile "$here/tests/$program.dpr"
+# The example of the README, for TestReadme.
+sed -n '/^```pascal$/,/^```$/p' "$here/README.md" | sed "1d;\$d;s|'http://127.0.0.1:8080/mcp'|ServerUrl|" >"$BUILD/readme.inc"
+for program in TestMcp TestAbi TestExit TestReadme TestExamples RealServer; do
+	compile "$here/tests/$program.dpr" "-Fi$BUILD"
 done
 # The same test with the heap traced: its own folder, or units without tracing would be mixed in.
 compile "$here/tests/TestMcp.dpr" -gh "-FE$BUILD/leak" "-FU$BUILD/leak"
 
 [ "${1:-}" = test ] || exit 0
 
-"$BUILD/TestAbi" "$HEADER" "$here/McpNative.Abi.pas"
-"$BUILD/TestMcp"
-for mode in nolib shutdown unload open pumpless; do
-	"$BUILD/TestExit" "$mode"
+# A program that hangs is a failure, not a standstill.
+run() {
+	if command -v timeout >/dev/null; then timeout "${LIMIT:-100}" "$@"; else "$@"; fi
+}
+
+run "$BUILD/TestAbi" "$HEADER" "$here/McpNative.Abi.pas"
+run "$BUILD/TestMcp"
+run "$BUILD/TestReadme"
+run "$BUILD/TestExamples" "$BUILD"
+for mode in nolib shutdown unload unloadopen threads open pumpless; do
+	run "$BUILD/TestExit" "$mode"
 done
 HEAPTRC="log=$BUILD/heap.log" && export HEAPTRC
 rm -f "$BUILD/heap.log"
-"$BUILD/leak/TestMcp" >"$BUILD/leak.out" || { cat "$BUILD/leak.out"; exit 1; }
+run "$BUILD/leak/TestMcp" >"$BUILD/leak.out" || { cat "$BUILD/leak.out"; exit 1; }
 if ! grep -q '^0 unfreed memory blocks : 0' "$BUILD/heap.log"; then
 	cat "$BUILD/heap.log"
 	exit 1

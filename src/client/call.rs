@@ -24,6 +24,7 @@ use crate::protocol::content::ResultView;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
+use crate::protocol::meta::check_host;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry};
 use crate::tasks::FollowOptions;
@@ -33,6 +34,9 @@ use crate::transport::Scope;
 
 /// Rounds that carry only `requestState` come at most this often (design section 6).
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(250);
+
+/// A `Retry-After` of a 429 is waited for up to here; longer ones are for the host to decide (chosen).
+const MAX_TURN: Duration = Duration::from_secs(30);
 
 /// How a call ended.
 #[derive(Clone, Debug)]
@@ -138,6 +142,7 @@ impl Call {
             }
             request.params.meta = Some(meta.clone());
         }
+        request.params.meta.as_deref().map_or(Ok(()), check_host)?;
         request.progress = client.mailbox().wants(EventKind::Progress);
         let total = options.total.unwrap_or(client.settings().timeouts.total);
         let call = Arc::new(Self {
@@ -456,11 +461,31 @@ impl Call {
         };
         let session = self.client.session()?;
         let mut notes = |note: Note| self.client.note(Some(self), note);
-        if self.options.all_pages {
-            let body = &self.request.params.body;
-            return session.list_all(&self.request.method, body, &scope, &mut notes).map(Answer::Complete);
+        let mut ask = || {
+            if self.options.all_pages {
+                return session.list_all(&self.request, &scope, &mut notes).map(Answer::Complete);
+            }
+            session.ask(&self.request, retry, &scope, &mut notes)
+        };
+        match ask() {
+            Err(error) if self.waits_for_turn(&error, total) => ask(),
+            answered => answered,
         }
-        session.ask(&self.request, retry, &scope, &mut notes)
+    }
+
+    /// 429 is a refusal, not an unknown fate: where the server says when, and the time fits, the request is sent once
+    /// more then (design rule 10). True once that moment has come.
+    fn waits_for_turn(self: &Arc<Self>, error: &Error, total: Deadline) -> bool {
+        let Some(wait) = error.retry_after().filter(|wait| error.http_status() == Some(429) && *wait <= MAX_TURN)
+        else {
+            return false;
+        };
+        let turn = Deadline::after(self.client.clock().now(), Some(wait), Budget::Wait);
+        if turn.tighter(total) != turn {
+            return false;
+        }
+        self.pause(turn);
+        true
     }
 
     fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
@@ -506,7 +531,7 @@ impl Call {
             return self.finish(CallEnd::Failed(Error::new(Kind::InputRefused, crate::error::one_line(&text))));
         }
         if round.requests.is_empty() {
-            self.pause();
+            self.pause(Deadline::after(self.client.clock().now(), Some(STATE_ONLY_PAUSE), Budget::Wait));
             self.state.lock().retry = Retry::new(&[], round.state.as_deref());
             return self.go_on(by_worker);
         }
@@ -574,9 +599,8 @@ impl Call {
         }
     }
 
-    /// Waits out the pause between rounds that only carry state; a cancel ends it.
-    fn pause(self: &Arc<Self>) {
-        let until = Deadline::after(self.client.clock().now(), Some(STATE_ONLY_PAUSE), Budget::Wait);
+    /// Waits; a cancel ends it.
+    fn pause(self: &Arc<Self>, until: Deadline) {
         let mut state = self.state.lock();
         while self.token.cancelled().is_none() && self.wait_changed(&mut state, until) {}
     }

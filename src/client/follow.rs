@@ -247,9 +247,9 @@ impl TaskHandle {
         self.entry.acknowledge().map(drop)
     }
 
-    /// Stops following; the server goes on.
-    pub(crate) fn let_go(&self) {
-        self.entry.let_go();
+    /// Stops following; the server goes on. False where the task has ended.
+    pub(crate) fn let_go(&self) -> bool {
+        self.entry.let_go()
     }
 
     /// What the host refuses and what has no form of refusal: the task is cancelled, or left waiting by option.
@@ -262,7 +262,9 @@ impl TaskHandle {
         let never = CancelToken::new();
         let asks = |snapshot: &Snapshot| {
             let mut open = snapshot.inputs().iter();
-            open.any(|input| self.client.policy(input.request.kind) == InputPolicy::Manual)
+            open.any(|input| {
+                self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
+            })
         };
         let ready = |snapshot: &Snapshot| snapshot.has_ended() || asks(snapshot);
         if let Some(queue) = self.client.serving_queue() {

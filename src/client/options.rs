@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::client::settings::Doc;
 use crate::error::{Error, Kind, Result};
+use crate::protocol::json::Members;
 
 /// The options of one call.
 #[derive(Clone, Debug, Default)]
@@ -40,12 +41,15 @@ impl CallOptions {
         let value: Value = serde_json::from_str(text)
             .map_err(|fault| Error::new(Kind::Argument, format!("options are not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "options")?;
+        // What is passed on goes byte for byte: a parsed number would be written anew.
+        let members = Members::parse(text)?;
+        let raw = |key: &str| members.some(key).map(str::to_owned);
         let options = Self {
             tool_call_id: doc.text("tool_call_id")?,
-            context: doc.take("context").map(|value| value.to_string()),
+            context: doc.take("context").and_then(|_| raw("context")),
             total: doc.own_limit("total_ms")?,
             idle: doc.own_limit("idle_ms")?,
-            meta: doc.object("meta")?.map(|meta| Value::Object(meta.members).to_string()),
+            meta: doc.object("meta")?.and_then(|_| raw("meta")),
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
@@ -63,8 +67,9 @@ mod tests {
     fn options_are_strict_and_may_be_empty() {
         assert!(CallOptions::read("").unwrap().tool_call_id.is_none());
         let options =
-            CallOptions::read(r#"{"tool_call_id":"c1","context":{"a":9007199254740993},"total_ms":-1}"#).unwrap();
-        assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993}"#));
+            CallOptions::read(r#"{"tool_call_id":"c1","context":{"a":9007199254740993, "b":1E2},"total_ms":-1}"#)
+                .unwrap();
+        assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993, "b":1E2}"#));
         assert_eq!(options.total, Some(None));
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");

@@ -299,7 +299,8 @@ impl Doc {
         match self.take(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.wrong(key, "a string", &other)),
+            // Not echoed, also where it is a number: it may be a credential.
+            Some(other) => Err(self.mistyped(key, "a string", type_name(&other))),
         }
     }
 
@@ -372,6 +373,10 @@ impl Doc {
             Value::Number(number) => crate::error::one_line(&number.to_string()),
             other => type_name(other).to_owned(),
         };
+        self.mistyped(key, expected, &found)
+    }
+
+    fn mistyped(&self, key: &str, expected: &str, found: &str) -> Error {
         Error::new(Kind::Argument, format!("{}.{key}: expected {expected} but found {found}", self.path))
     }
 }
@@ -397,7 +402,7 @@ mod tests {
             ("nope", "settings are not valid JSON: expected ident at line 1 column 2"),
             ("[]", "settings: expected an object but found an array"),
             ("{}", "settings.url is missing"),
-            (r#"{"url":7}"#, "settings.url: expected a string but found 7"),
+            (r#"{"url":7}"#, "settings.url: expected a string but found a number"),
             (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
             (
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
@@ -412,7 +417,7 @@ mod tests {
                 r#"{"url":"u","limits":{"pages":0}}"#,
                 "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0",
             ),
-            (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found 1"),
+            (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found a number"),
             (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
             (r#"{"server":{"command":"npx"}}"#, "settings.server.command: local servers (stdio) are not supported yet"),
             (r#"{"url":"u","era":"old"}"#, "settings.era: expected one of auto, modern, legacy but found old"),

@@ -382,7 +382,11 @@ fn run(
     let call = Call::run(client, request, options, wait_from_ms(client.clock().as_ref(), wait_ms))?;
     *out = put(call.clone())?;
     let now = Deadline::At(client.clock().now(), crate::clock::Budget::Wait);
-    waited(call.wait(now))
+    match call.wait(now) {
+        // A call that is waited for ends with its task for one reason only.
+        Some(CallWait::Over(CallEnd::Task(_))) => waited(Some(CallWait::InputRequired)),
+        wait => waited(wait),
+    }
 }
 
 fn waited(wait: Option<CallWait>) -> Result<mcp_status> {

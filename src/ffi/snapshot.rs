@@ -43,7 +43,8 @@ pub const MCP_SNAPSHOT_INPUTS: i32 = 8;
 /// Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
 pub const MCP_SNAPSHOT_JSON: i32 = 9;
 
-/// Number field: MCP_TASK_...; a task that ended as expired, unknown or closed reads as MCP_TASK_FAILED, see REASON.
+/// Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
+/// as it last stood: whether it has ended says REASON.
 pub const MCP_SNAPSHOT_STATUS: i32 = 1;
 /// Number field: MCP_REASON_..., why it ended.
 pub const MCP_SNAPSHOT_REASON: i32 = 2;

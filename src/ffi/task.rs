@@ -156,12 +156,8 @@ pub unsafe extern "C" fn mcp_task_snapshot(task: *const mcp_task, out: *mut *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_task_let_go(task: *mut mcp_task) -> mcp_status {
     status(Function::mcp_task_let_go, || {
-        let task = get::<TaskHandle>(task)?.object.clone();
-        if task.snapshot().has_ended() {
-            return Ok(MCP_S_ALREADY_DONE);
-        }
-        task.let_go();
-        Ok(MCP_OK)
+        let went = get::<TaskHandle>(task)?.object.clone().let_go();
+        Ok(if went { MCP_OK } else { MCP_S_ALREADY_DONE })
     })
 }
 

@@ -25,6 +25,12 @@ mod word {
         }
     }
 
+    /// Traps for invalid operation, division by zero and overflow armed, as Pascal hosts have them.
+    #[cfg(test)]
+    pub(super) fn armed() -> Word {
+        Word { mxcsr: DEFAULT_MXCSR & !0x0680, x87: DEFAULT_X87 & !0x000D }
+    }
+
     pub(super) fn read() -> Word {
         let (mut mxcsr, mut x87) = (0u32, 0u16);
         // SAFETY: stores the two control words into locals of the right size; SSE is part of both targets.
@@ -122,22 +128,22 @@ impl Drop for FpGuard {
     }
 }
 
-/// Runs the host's code (a callback on the host's own thread) under the host's word.
+/// Runs the host's code: a callback on the host's own thread under the host's word. Whatever word that code leaves
+/// behind (the start-up of a language's run-time on a thread of ours, say), the library goes on under the default.
 pub(crate) fn as_host<T>(run: impl FnOnce() -> T) -> T {
     struct Back;
     impl Drop for Back {
         fn drop(&mut self) {
-            word::write(word::DEFAULT);
+            if !word::read().is_default() {
+                word::write(word::DEFAULT);
+            }
         }
     }
-    match HOST.with(std::cell::Cell::get).filter(|word| !word.is_default()) {
-        None => run(),
-        Some(host) => {
-            word::write(host);
-            let _back = Back;
-            run()
-        }
+    if let Some(host) = HOST.with(std::cell::Cell::get).filter(|word| !word.is_default()) {
+        word::write(host);
     }
+    let _back = Back;
+    run()
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -153,5 +159,34 @@ mod tests {
             as_host(|| assert!(word::read() == before));
         }
         assert!(word::read() == before);
+    }
+
+    /// Free Pascal arms its traps when its code runs on a thread for the first time, so on a dispatcher of ours, too.
+    #[test]
+    fn a_callback_leaves_no_word_behind() {
+        let armed = word::armed();
+        as_host(|| word::write(armed));
+        assert!(word::read().is_default());
+        let _guard = FpGuard::enter();
+        as_host(|| word::write(armed));
+        assert!(word::read().is_default());
+    }
+
+    #[test]
+    fn a_callback_has_the_traps_of_the_host_and_the_library_none() {
+        let (before, armed) = (word::read(), word::armed());
+        word::write(armed);
+        {
+            let _guard = FpGuard::enter();
+            assert!(word::read().is_default());
+            as_host(|| {
+                assert!(word::read() == armed);
+                let _nested = FpGuard::enter();
+                assert!(word::read().is_default());
+            });
+            assert!(word::read().is_default());
+        }
+        assert!(word::read() == armed);
+        word::write(before);
     }
 }

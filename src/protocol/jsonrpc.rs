@@ -82,6 +82,8 @@ pub enum Message {
         /// Its `params`, `{}` where absent.
         params: Json,
     },
+    /// An object with nothing of a message in it: some servers keep a stream alive so (BR-22).
+    Nothing,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +113,10 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
     let whole = Json::trusted(text);
+    if whole.text().trim_ascii_start().starts_with('[') {
+        // serde would read an array as the members in their order.
+        return Err(malformed("it is an array"));
+    }
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
         Error::new(kind, format!("the server's message is not JSON-RPC: {fault}"))
@@ -129,6 +135,7 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
             None => Err(malformed("its error has no whole number as code")),
         },
         (None, Some(_), None) => Err(malformed("its result is no object")),
+        (None, None, None) if envelope.id.is_none() => Ok(Message::Nothing),
         (None, None, None) => Err(malformed("it has neither result nor error nor method")),
         _ => Err(malformed("it has more than one of result, error and method")),
     }
@@ -285,6 +292,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().message(), want);
         }
+        assert!(matches!(parse(r#"{"type":"ping"}"#), Ok(Message::Nothing)));
         assert_eq!(parse("[]").unwrap_err().kind(), Kind::Malformed);
         assert_eq!(parse("").unwrap_err().kind(), Kind::Parse);
     }

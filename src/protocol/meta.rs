@@ -46,14 +46,11 @@ impl RequestMeta {
     /// # Errors
     /// [`Kind::Argument`] where the host's `_meta` names a field that the library writes.
     pub fn write(&self, host: Option<&str>, progress_token: Option<i64>) -> Result<String> {
+        host.map_or(Ok(()), check_host)?;
         let mut out = self.fixed.clone();
         let mut token = progress_token;
         if let Some(host) = host {
             for (name, raw) in Members::parse(host)?.iter() {
-                if matches!(name, VERSION | CLIENT_INFO | CAPABILITIES) {
-                    let message = format!("_meta member {} is written by the library", quote(name));
-                    return Err(Error::new(Kind::Argument, message));
-                }
                 if name == PROGRESS_TOKEN {
                     token = None;
                 }
@@ -90,6 +87,19 @@ pub fn progress_token(meta: &str) -> Option<String> {
     meta.contains("\"progressToken\"")
         .then(|| Members::parse(meta).ok()?.some(PROGRESS_TOKEN).map(str::to_owned))
         .flatten()
+}
+
+/// Checks the host's members, before anything is sent.
+///
+/// # Errors
+/// [`Kind::Argument`] where one is a field that the library writes.
+pub fn check_host(meta: &str) -> Result<()> {
+    match Members::parse(meta)?.iter().find(|(name, _)| matches!(*name, VERSION | CLIENT_INFO | CAPABILITIES)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(Error::new(Kind::Argument, format!("_meta member {} is written by the library", quote(name))))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -80,20 +80,14 @@ impl Session {
         self.speaker()?.ask(request, retry, scope, notes)
     }
 
-    /// All pages of a list method as one result with the one array member. `body` holds further members of `params`,
-    /// each followed by a comma.
+    /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
+    /// the `_meta` of this request.
     ///
     /// # Errors
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
-    pub(crate) fn list_all(
-        &self,
-        of_method: &str,
-        body: &str,
-        scope: &Scope<'_>,
-        notes: &mut dyn Notes,
-    ) -> Result<Json> {
-        pages::list_all(&*self.speaker()?, of_method, body, scope, notes)
+    pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        pages::list_all(&*self.speaker()?, list, scope, notes)
     }
 
     /// Sends a notification.

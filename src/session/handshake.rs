@@ -28,6 +28,13 @@ pub(super) struct Greeting {
     pub said: Initialized,
 }
 
+impl Greeting {
+    /// The session that it begins, in the version that was agreed.
+    pub(super) fn standing(&self, number: u64, version: &'static str) -> Arc<Standing> {
+        Arc::new(Standing { number, id: self.session.clone(), version: Some(version), life: self.life })
+    }
+}
+
 impl Legacy {
     /// Sends `initialize`, with the newest version that the library speaks and without a session id.
     pub(super) fn greet(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Greeting> {
@@ -50,7 +57,8 @@ impl Legacy {
             &mut reply,
         );
         let session = reply.session();
-        let result = match (reply.into_outcome(), exchanged) {
+        let (outcome, _) = reply.into_outcome();
+        let result = match (outcome, exchanged) {
             (Some(outcome), _) => outcome?,
             (None, Err(fault)) => return Err(judged(fault)),
             (None, Ok(())) => return Err(Error::new(Kind::Malformed, "the server did not answer initialize")),
@@ -90,7 +98,8 @@ impl Legacy {
         let Turn::Lead(lead) = self.standings.turn(0, Deadline::Never, scope.cancel) else {
             return Err(Error::new(Kind::Closed, "the client is closed"));
         };
-        let standing = self.establish(lead.number(), &greeting, version, scope, notes)?;
+        let standing = greeting.standing(lead.number(), version);
+        self.establish(&standing, &greeting, scope, notes)?;
         lead.stands(standing.clone());
         self.listen(&standing);
         Ok(greeting.said)
@@ -99,14 +108,11 @@ impl Legacy {
     /// Tells the server that its answer was received, and what logs are wanted.
     pub(super) fn establish(
         &self,
-        number: u64,
+        standing: &Arc<Standing>,
         greeting: &Greeting,
-        version: &'static str,
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
-    ) -> Result<Arc<Standing>> {
-        let standing =
-            Arc::new(Standing { number, id: greeting.session.clone(), version: Some(version), life: greeting.life });
+    ) -> Result<()> {
         let message = write_notification(method::INITIALIZED, "{}");
         let headers = standing.headers();
         match self.transport.notify(Outgoing { body: &message, headers: &headers, id: None, token: None }, scope) {
@@ -118,8 +124,8 @@ impl Legacy {
             }
             Err(fault) => return Err(judge(method::INITIALIZED, fault, &self.settings.limits).error),
         }
-        self.set_level(&standing, greeting, scope, notes);
-        Ok(standing)
+        self.set_level(standing, greeting, scope, notes);
+        Ok(())
     }
 
     /// 2025-11-25 `server/utilities/logging`: only where the server declared the capability.

@@ -34,6 +34,8 @@ impl Inbox {
                     _ => Note::Other { method, params },
                 });
             }
+            // What keeps a stream alive (BR-22).
+            Ok(Message::Nothing) => {}
             Ok(Message::Result { .. } | Message::Fault { .. }) => {
                 notes.note(Note::Oddity("the server sent an answer that no request waits for".into()));
             }

@@ -107,9 +107,14 @@ impl Legacy {
             scope,
             &mut reply,
         );
-        match (reply.into_outcome(), exchanged) {
+        let (outcome, passed_over) = reply.into_outcome();
+        match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
+            // The body's one message was none; what is wrong with it says more.
+            (None, Err(Fault::NotAnAnswer { .. })) if passed_over.is_some() => {
+                Err(stop(passed_over.unwrap_or_else(|| Error::new(Kind::Malformed, "no answer"))))
+            }
             (None, Err(fault)) => {
                 self.tell_cancelled(standing, id, &fault);
                 let lost = standing.id.is_some() && self.is_lost(id, &fault);
@@ -169,7 +174,8 @@ impl Legacy {
                 notes.note(Note::Oddity("the server lost the session; a new one is started".into()));
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
-                    self.establish(lead.number(), &greeting, version, scope, notes)
+                    let standing = greeting.standing(lead.number(), version);
+                    self.establish(&standing, &greeting, scope, notes).map(|()| standing)
                 });
                 match done {
                     Ok(standing) => {

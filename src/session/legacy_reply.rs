@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::json::Json;
-use crate::protocol::jsonrpc::{Message, read, unbatch};
+use crate::protocol::jsonrpc::{Message, unbatch};
 use crate::protocol::version::has_batches;
 use crate::session::desk::{Asked, Desk};
-use crate::session::reply::Reply;
+use crate::session::reply::{Frame, Reply};
 use crate::session::request::Notes;
 use crate::session::standing::Standing;
 use crate::transport::{Flow, FrameSink};
@@ -36,25 +36,24 @@ impl<'a> LegacyReply<'a> {
         self.session.clone()
     }
 
-    /// The answer; [`None`] where none came.
-    pub(super) fn into_outcome(self) -> Option<Result<Json>> {
+    /// The answer, [`None`] where none came; and what was wrong with a frame that was passed over.
+    pub(super) fn into_outcome(self) -> (Option<Result<Json>>, Option<Error>) {
         self.reply.into_outcome()
     }
 
     fn one(&mut self, text: String) -> Flow {
-        match read(text, self.desk.limits()) {
+        let frame = Frame::read(text, self.desk.limits());
+        match &frame.message {
             Ok(Message::Request { id, method, params }) => {
-                let asked = Asked { id, method, params };
+                let asked = Asked { id: id.clone(), method: method.clone(), params: params.clone() };
                 self.desk.asked(&self.standing, asked, self.reply.notes());
                 Flow::More
             }
-            Ok(Message::Notification { method, params }) => {
-                if !self.desk.withdrawn(&method, &params, self.reply.notes()) {
-                    return self.reply.take(Ok(Message::Notification { method, params }));
-                }
+            Ok(Message::Notification { method, params }) if self.desk.withdrawn(method, params, self.reply.notes()) => {
                 Flow::More
             }
-            message => self.reply.take(message),
+            Ok(Message::Notification { .. } | Message::Result { .. } | Message::Fault { .. } | Message::Nothing)
+            | Err(_) => self.reply.take(frame),
         }
     }
 }
@@ -66,7 +65,7 @@ impl FrameSink for LegacyReply<'_> {
         }
         let parts = match unbatch(text, self.desk.limits()) {
             Ok(parts) => parts,
-            Err(error) => return self.reply.take(Err(error)),
+            Err(error) => return self.reply.fail(error),
         };
         for part in parts {
             match self.one(part) {

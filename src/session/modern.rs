@@ -23,7 +23,7 @@ use crate::session::speaker::Speaker;
 use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Outgoing, Scope, Transport};
+use crate::transport::{Fault, Outgoing, Scope, Transport};
 
 /// A server of the modern era.
 pub(super) struct Modern {
@@ -82,7 +82,7 @@ impl Speaker for Modern {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    list_all(self, method::TOOLS_LIST, "", scope, notes)?;
+                    list_all(self, &Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
                     refreshed = true;
                 }
                 _ if verdict.once_more && !repeated => repeated = true,
@@ -142,9 +142,14 @@ impl Modern {
             scope,
             &mut reply,
         );
-        match (reply.into_outcome(), exchanged) {
+        let (outcome, passed_over) = reply.into_outcome();
+        match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
+            // The body's one message was none; what is wrong with it says more.
+            (None, Err(fault @ Fault::NotAnAnswer { .. })) => {
+                Err(passed_over.map_or_else(|| judge(&request.method, fault, &self.limits), stop))
+            }
             (None, Err(fault)) => Err(judge(&request.method, fault, &self.limits)),
             (None, Ok(())) => {
                 Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))

@@ -17,17 +17,17 @@ use crate::transport::Scope;
 /// All pages of a list method as one result with the one array member; see [`super::Session::list_all`].
 pub(super) fn list_all(
     speaker: &dyn Speaker,
-    of_method: &str,
-    body: &str,
+    list: &Request,
     scope: &Scope<'_>,
     notes: &mut dyn Notes,
 ) -> Result<Json> {
+    let of_method = list.method.as_str();
     let Some(member) = method::list_member(of_method) else {
         return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
     };
-    let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), body.to_owned());
+    let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
     for _ in 0..speaker.page_limit() {
-        let params = Params { body: body.clone(), meta: None, name: None };
+        let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
         let request = Request { method: of_method.to_owned(), params, arguments: None, progress: false };
         let result = match speaker.ask(&request, &Retry::default(), scope, notes)? {
             Answer::Complete(result) => result,

@@ -15,16 +15,25 @@ pub(super) struct Reply<'a> {
     limits: &'a Limits,
     notes: &'a mut dyn Notes,
     outcome: Option<Result<Json>>,
+    /// What was wrong with the last frame that was passed over.
+    passed_over: Option<Error>,
 }
 
 impl<'a> Reply<'a> {
     pub(super) fn new(id: i64, token: Option<String>, limits: &'a Limits, notes: &'a mut dyn Notes) -> Self {
-        Self { id, token, limits, notes, outcome: None }
+        Self { id, token, limits, notes, outcome: None, passed_over: None }
     }
 
-    /// The answer; [`None`] where none came.
-    pub(super) fn into_outcome(self) -> Option<Result<Json>> {
-        self.outcome
+    /// The answer; [`None`] where none came. And what was wrong with a frame that was passed over.
+    pub(super) fn into_outcome(self) -> (Option<Result<Json>>, Option<Error>) {
+        (self.outcome, self.passed_over)
+    }
+
+    /// A heartbeat or other chatter: no message, and nobody's answer (BR-22).
+    fn pass_over(&mut self, error: Error) -> Flow {
+        self.notes.note(Note::Oddity(format!("passed over what is no message: {}", error.message())));
+        self.passed_over = Some(error);
+        Flow::More
     }
 
     /// Where the notes go.
@@ -72,10 +81,29 @@ fn same_token(ours: &str, theirs: Option<&str>) -> bool {
     theirs.is_some_and(|theirs| theirs == ours || theirs.trim_matches('"') == ours)
 }
 
+/// A frame that was read.
+pub(super) struct Frame {
+    /// The message, or why it is none.
+    pub message: Result<Message>,
+    /// An object or an array: not the chatter that keeps some streams alive.
+    is_structure: bool,
+}
+
+impl Frame {
+    pub(super) fn read(text: String, limits: &Limits) -> Self {
+        let is_structure = matches!(text.trim_ascii_start().as_bytes().first(), Some(b'{' | b'['));
+        Self { message: read(text, limits), is_structure }
+    }
+}
+
 impl Reply<'_> {
-    /// Takes a message, or why it is none.
-    pub(super) fn take(&mut self, message: Result<Message>) -> Flow {
-        match message {
+    /// Takes a frame.
+    pub(super) fn take(&mut self, frame: Frame) -> Flow {
+        match frame.message {
+            Ok(Message::Nothing) => {
+                self.pass_over(Error::new(Kind::Malformed, "the server's message is not JSON-RPC: it is empty"))
+            }
+            Err(error) if !frame.is_structure && error.kind() != Kind::TooLarge => self.pass_over(error),
             Ok(Message::Result { id, result }) => self.settle(&id, Ok(result)),
             Ok(Message::Fault { id, fault }) => self.settle(&id, Err(Error::from_rpc(fault))),
             Ok(Message::Notification { method, params }) => {
@@ -89,17 +117,20 @@ impl Reply<'_> {
                 self.notes.note(Note::Oddity(line));
                 Flow::More
             }
-            Err(error) => {
-                self.outcome = Some(Err(error));
-                Flow::Done
-            }
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// What came is no message at all.
+    pub(super) fn fail(&mut self, error: Error) -> Flow {
+        self.outcome = Some(Err(error));
+        Flow::Done
     }
 }
 
 impl FrameSink for Reply<'_> {
     fn frame(&mut self, text: String) -> Flow {
-        self.take(read(text, self.limits))
+        self.take(Frame::read(text, self.limits))
     }
 }
 
@@ -114,7 +145,7 @@ mod tests {
         for frame in frames {
             flow = reply.frame((*frame).to_owned());
         }
-        let outcome = reply.into_outcome();
+        let (outcome, _) = reply.into_outcome();
         (notes, outcome, flow)
     }
 
@@ -147,6 +178,18 @@ mod tests {
             let got = outcome.as_ref().map(Json::text).map_err(Error::message);
             assert_eq!(got, want, "{frame}");
             assert_eq!(flow, Flow::Done);
+        }
+    }
+
+    #[test]
+    fn br_22_chatter_is_passed_over_and_a_broken_message_is_not() {
+        for frame in ["5", "null", "still here", "{}", r#"{"type":"ping"}"#] {
+            let (notes, outcome, flow) = run(&[frame]);
+            assert!(notes[0].contains("passed over") && outcome.is_none() && flow == Flow::More, "{frame}");
+        }
+        for (frame, kind) in [("{\"id\":7", Kind::Parse), (r#"{"id":7}"#, Kind::Malformed), ("[]", Kind::Malformed)] {
+            let (_, outcome, flow) = run(&[frame]);
+            assert_eq!((outcome.unwrap().unwrap_err().kind(), flow), (kind, Flow::Done), "{frame}");
         }
     }
 

@@ -42,7 +42,8 @@ pub(crate) struct Engine {
 struct Desk {
     schedule: Schedule,
     entries: HashMap<Slot, Arc<TaskEntry>>,
-    slots: HashMap<TaskKey, Slot>,
+    /// By client: two clients of one server may be two users, and each ends its own handles.
+    slots: HashMap<(u64, TaskKey), Slot>,
     last_slot: Slot,
     last_group: u64,
     scheduler: bool,
@@ -174,8 +175,9 @@ impl Engine {
         let _dropped_unlocked = {
             let mut desk = self.desk.lock();
             desk.schedule.clear(entry.slot());
-            if desk.slots.get(entry.key()) == Some(&entry.slot()) {
-                desk.slots.remove(entry.key());
+            let key = (entry.group(), entry.key().clone());
+            if desk.slots.get(&key) == Some(&entry.slot()) {
+                desk.slots.remove(&key);
             }
             desk.entries.remove(&entry.slot())
         };
@@ -233,17 +235,18 @@ impl Engine {
         if group.closed.load(Ordering::Acquire) {
             return Err(Error::new(Kind::Closed, "the client is closed"));
         }
-        if let Some(there) = desk.slots.get(entry.key()).and_then(|slot| desk.entries.get(slot)) {
+        let key = (group.id, entry.key().clone());
+        if let Some(there) = desk.slots.get(&key).and_then(|slot| desk.entries.get(slot)) {
             return Ok(Some(there.clone()));
         }
-        desk.slots.insert(entry.key().clone(), entry.slot());
+        desk.slots.insert(key, entry.slot());
         desk.entries.insert(entry.slot(), entry.clone());
         Ok(None)
     }
 
-    fn find(&self, key: &TaskKey) -> Option<Arc<TaskEntry>> {
+    fn find(&self, group: &Group, key: TaskKey) -> Option<Arc<TaskEntry>> {
         let desk = self.desk.lock();
-        desk.slots.get(key).and_then(|slot| desk.entries.get(slot)).cloned()
+        desk.slots.get(&(group.id, key)).and_then(|slot| desk.entries.get(slot)).cloned()
     }
 
     fn new_slot(&self) -> Slot {
@@ -281,7 +284,7 @@ impl Group {
     /// [`Kind::Closed`] after a close; what the ledger fails with: without it, a question might be answered twice.
     pub(crate) fn adopt(&self, id: &str, about: TaskAbout, links: Links) -> Result<Held> {
         let key = TaskKey { server: about.server.clone(), id: id.into() };
-        if let Some(there) = self.engine.find(&key) {
+        if let Some(there) = self.engine.find(self, key.clone()) {
             return Ok(Held::loose(there));
         }
         let record = guarded(|| links.ledger.find(&key))?;
@@ -313,7 +316,7 @@ impl Group {
     /// The followed task with this id.
     pub(crate) fn find(&self, server: &str, id: &str) -> Option<Arc<TaskEntry>> {
         let key = TaskKey { server: server.into(), id: id.into() };
-        self.engine.find(&key).filter(|entry| entry.group() == self.id)
+        self.engine.find(self, key)
     }
 
     /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.

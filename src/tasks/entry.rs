@@ -167,6 +167,12 @@ impl TaskEntry {
         self.seen.lock().clone()
     }
 
+    /// True where this question waits for the host. The snapshot may lag behind: an answer that was just given is
+    /// known here at once.
+    pub(crate) fn is_open(&self, key: &str) -> bool {
+        self.core.lock().machine.open_inputs().iter().any(|input| input.request.key == key)
+    }
+
     /// When a poll is next due, automatic or not; `None` once it has ended.
     pub(crate) fn next_poll_due(&self) -> Option<Instant> {
         self.core.lock().machine.next_poll_due()
@@ -196,8 +202,9 @@ impl TaskEntry {
         };
         let (_, snapshot) = self.transition(event, |_| ());
         match error {
-            Some(error) if !snapshot.has_ended() => Err(error),
-            _ => Ok(snapshot),
+            None => Ok(snapshot),
+            // Where the task ended by it, its end says more (expired, not only unknown).
+            Some(error) => Err(snapshot.error().cloned().unwrap_or(error)),
         }
     }
 
@@ -231,9 +238,10 @@ impl TaskEntry {
         self.transition(TaskEvent::CancelAsked, |machine| machine.end().is_none() && !machine.cancel_asked()).0
     }
 
-    /// Ends the handle as closed, and the ledger forgets the task. The task may go on at the server.
-    pub(crate) fn let_go(self: &Arc<Self>) {
-        self.post(TaskEvent::LetGo);
+    /// Ends the handle as closed, and the ledger forgets the task. The task may go on at the server. False where it
+    /// has ended.
+    pub(crate) fn let_go(self: &Arc<Self>) -> bool {
+        self.transition(TaskEvent::LetGo, |machine| machine.end().is_none()).0
     }
 
     /// The network came back or the machine woke: polls what is degraded or was slept over.

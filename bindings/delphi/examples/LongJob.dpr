@@ -33,7 +33,10 @@ end;
 procedure TWatcher.Completed(Sender: TObject; Task: TMcpTask);
 begin
   if Task.Error.Failed then
-    WriteLn('failed     ', Task.Error.Describe)
+  begin
+    WriteLn('failed     ', Task.Error.Describe);
+    ExitCode := 1;
+  end
   else
     WriteLn('result     ', Task.Text);
   Done := True;
@@ -48,7 +51,10 @@ end;
 procedure TWatcher.Answered(Sender: TObject; Response: TMcpResponse);
 begin
   if Response.Error.Failed then
-    WriteLn('failed     ', Response.Error.Describe)
+  begin
+    WriteLn('failed     ', Response.Error.Describe);
+    ExitCode := 1;
+  end
   else if Response.Result <> nil then
     WriteLn('result     ', Response.Result.Text);
   Done := Response.Task = nil;

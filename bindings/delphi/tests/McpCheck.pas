@@ -20,6 +20,9 @@ procedure Finish;
 function ServerUrl: string;
 procedure StopServer;
 
+{ Another server that follows a script (JSON), in the place of the one before; '' where none can be started. }
+function ScriptedUrl(const Script: string): string;
+
 implementation
 
 uses
@@ -28,7 +31,7 @@ uses
 var
   Checks, Failures, Cases: Integer;
   {$IFDEF FPC}
-  Server: TProcess;
+  Server, Scripted: TProcess;
   {$ENDIF}
   Url: string;
 
@@ -86,22 +89,37 @@ begin
 end;
 
 {$IFDEF FPC}
-procedure StartServer(const Path: string);
+function StartServer(const Path, Script: string; out Address: string): TProcess;
 var
   Line: string;
   C: AnsiChar;
 begin
-  Server := TProcess.Create(nil);
-  Server.Executable := Path;
-  Server.Parameters.Add('--stdin-guard'); { ends with us, however we end }
-  Server.Options := [poUsePipes];
-  Server.Execute;
+  Result := TProcess.Create(nil);
+  Result.Executable := Path;
+  Result.Parameters.Add('--stdin-guard'); { ends with us, however we end }
+  if Script <> '' then
+  begin
+    Result.Parameters.Add('--script-json');
+    Result.Parameters.Add(Script);
+  end;
+  Result.Options := [poUsePipes];
+  Result.Execute;
   Line := '';
-  while (Server.Output.Read(C, 1) = 1) and (C <> #10) do
+  while (Result.Output.Read(C, 1) = 1) and (C <> #10) do
     Line := Line + C;
   if Pos('listening ', Line) <> 1 then
     raise Exception.Create('the test server said: ' + Line);
-  Url := Trim(Copy(Line, 11, MaxInt));
+  Address := Trim(Copy(Line, 11, MaxInt));
+end;
+
+procedure EndServer(var Process: TProcess);
+begin
+  if Process <> nil then
+  begin
+    Process.CloseInput;
+    Process.WaitOnExit;
+    FreeAndNil(Process);
+  end;
 end;
 {$ENDIF}
 
@@ -111,22 +129,28 @@ begin
     Url := GetEnvironmentVariable('MCP_TEST_URL');
   {$IFDEF FPC}
   if (Url = '') and (GetEnvironmentVariable('MCP_TEST_SERVER') <> '') then
-    StartServer(GetEnvironmentVariable('MCP_TEST_SERVER'));
+    Server := StartServer(GetEnvironmentVariable('MCP_TEST_SERVER'), '', Url);
   {$ENDIF}
   if Url = '' then
     raise Exception.Create('no server: set MCP_TEST_URL or MCP_TEST_SERVER');
   Result := Url;
 end;
 
+function ScriptedUrl(const Script: string): string;
+begin
+  Result := '';
+  {$IFDEF FPC}
+  EndServer(Scripted);
+  if GetEnvironmentVariable('MCP_TEST_SERVER') <> '' then
+    Scripted := StartServer(GetEnvironmentVariable('MCP_TEST_SERVER'), Script, Result);
+  {$ENDIF}
+end;
+
 procedure StopServer;
 begin
   {$IFDEF FPC}
-  if Server <> nil then
-  begin
-    Server.CloseInput;
-    Server.WaitOnExit;
-    FreeAndNil(Server);
-  end;
+  EndServer(Scripted);
+  EndServer(Server);
   {$ENDIF}
 end;
 

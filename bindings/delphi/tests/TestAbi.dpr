@@ -1,5 +1,5 @@
 program TestAbi;
-{ Holds McpNative.Abi equal to the header: every function, every constant, on both sides. Needs no library.
+{ Holds McpNative.Abi equal to the header: every function and how many parameters it has, every constant, on both sides. Needs no library.
   TestAbi mcpnative.h McpNative.Abi.pas }
 
 {$IFDEF FPC}{$MODE DELPHI}{$ELSE}{$APPTYPE CONSOLE}{$ENDIF}
@@ -62,6 +62,23 @@ begin
     Inc(I);
 end;
 
+{ How many parameters begin at S[At], where the list opens, if one does. }
+function Parameters(const S: string; At: Integer; Separator: Char): Integer;
+var
+  Rest: string;
+begin
+  Result := 0;
+  if (At > Length(S)) or (S[At] <> '(') then
+    Exit;
+  Rest := Copy(S, At + 1, Pos(')', Copy(S, At, MaxInt)) - 2);
+  if (Trim(Rest) = '') or (Trim(Rest) = 'void') then
+    Exit;
+  Result := 1;
+  for At := 1 to Length(Rest) do
+    if Rest[At] = Separator then
+      Inc(Result);
+end;
+
 procedure Scan(const S: string; Functions, Constants: TStrings; Pascal: Boolean);
 var
   I, J: Integer;
@@ -80,8 +97,10 @@ begin
     end;
     J := I;
     Blanks(S, J);
-    if (Copy(Name, 1, 4) = 'mcp_') and (Pascal and (Copy(S, J, 10) = ': function') or not Pascal and (Copy(S, J, 1) = '(')) then
-      Functions.Add(Name)
+    if (Copy(Name, 1, 4) = 'mcp_') and Pascal and (Copy(S, J, 10) = ': function') then
+      Functions.Add(Format('%s with %d parameters', [Name, Parameters(S, J + 10, ';')]))
+    else if (Copy(Name, 1, 4) = 'mcp_') and not Pascal and (Copy(S, J, 1) = '(') then
+      Functions.Add(Format('%s with %d parameters', [Name, Parameters(S, J, ',')]))
     else if Copy(Name, 1, 4) = 'MCP_' then
     begin
       if Copy(S, J, 1) = '=' then

@@ -2,8 +2,10 @@ program TestExit;
 { Ways to end a process that a library with threads may not spoil; each must give exit code 0.
     open      the program ends with a client open and calls in flight, nothing freed
     pumpless  the same, with events that nobody pumped
-    shutdown  McpShutdown by hand, then the end; later calls are refused
-    unload    BR-50, Pascal: the library is unloaded by hand after its shutdown, then the process ends
+    shutdown  McpShutdown by hand; a later use starts anew; then the end
+    unload    BR-50: the library is unloaded by hand after its shutdown, then the process ends
+    unloadopen  BR-50: the same with a client open; the finalization of the units comes after it
+    threads   BR-50: twenty threads, one after the other: load, call, shut down, unload, end
     nolib     there is no library: an exception that names the places, and a clean end }
 
 {$IFDEF FPC}{$MODE DELPHI}{$ELSE}{$APPTYPE CONSOLE}{$ENDIF}
@@ -48,7 +50,7 @@ begin
   end;
 end;
 
-procedure Unload;
+function Unload: Boolean;
 var
   {$IFDEF FPC}
   Handle: TLibHandle;
@@ -57,10 +59,101 @@ var
   {$ENDIF}
 begin
   Handle := SafeLoadLibrary(McpLibraryPath); { a second name for the same library }
-  Check(Handle <> 0, 'found again');
+  Result := Handle <> 0;
   FreeLibrary(Handle);
   FreeLibrary(Handle); { and the one that the units hold }
-  Check(mcp_abi_version() = MCP_ABI_VERSION_, 'BR-50: its code is still there');
+  Result := Result and (mcp_abi_version() = MCP_ABI_VERSION_);
+end;
+
+{ Threads of this process, where the system tells; else 0. }
+function ThreadsAlive: Integer;
+{$IFDEF LINUX}
+var
+  Found: TSearchRec;
+{$ENDIF}
+begin
+  Result := 0;
+  {$IFDEF LINUX}
+  if FindFirst('/proc/self/task/*', faDirectory, Found) = 0 then
+    repeat
+      if Found.Name[1] <> '.' then
+        Inc(Result);
+    until FindNext(Found) <> 0;
+  FindClose(Found);
+  {$ENDIF}
+end;
+
+type
+  TRound = class(TThread)
+  protected
+    procedure Execute; override;
+  public
+    Good: Boolean;
+  end;
+
+procedure TRound.Execute;
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+begin
+  try
+    Client := TMcpClient.Create(nil);
+    try
+      Client.Url := ServerUrl;
+      Client.EventThread := etManual; { this thread serves its events itself }
+      if Client.WaitOpen(20000) then
+      begin
+        Answer := Client.CallToolWait('add', '{"a":1,"b":2}', 20000);
+        Good := Answer.Text = '3';
+        Answer.Free;
+      end;
+    finally
+      Client.Free;
+    end;
+    Good := McpShutdown(5000) and Good;
+    Good := Unload and Good;
+  except
+    on E: Exception do
+    begin
+      Good := False;
+      WriteLn('  ', E.ClassName, ': ', E.Message);
+    end;
+  end;
+end;
+
+procedure Rounds;
+var
+  I, Good, Before: Integer;
+  Round: TRound;
+begin
+  Good := 0;
+  ServerUrl;
+  Before := ThreadsAlive;
+  for I := 1 to 20 do
+  begin
+    Round := TRound.Create(False);
+    Round.WaitFor;
+    if Round.Good then
+      Inc(Good);
+    Round.Free;
+  end;
+  CheckEqual(Good, 20, 'BR-50: rounds of load, call, shutdown, unload in a thread that ends');
+  Check(ThreadsAlive <= Before + 1, Format('BR-50: %d threads before, %d after', [Before, ThreadsAlive]));
+end;
+
+procedure Again(Sink: TSink);
+var
+  Client: TMcpClient;
+  Answer: TMcpResult;
+begin
+  Client := TMcpClient.Create(nil);
+  Client.Url := ServerUrl;
+  Client.OnToolResponse := Sink.Answered;
+  Check(Client.WaitOpen(20000), 'open after a shutdown');
+  Answer := Client.CallToolWait('add', '{"a":1,"b":2}', 20000);
+  CheckEqual(Answer.Text, '3', 'a call after a shutdown');
+  Answer.Free;
+  Client.Free;
 end;
 
 var
@@ -86,34 +179,26 @@ begin
     Check(Pos('mcpnative.missing', Raised) > 0, 'the message names the place');
     Client.Free;
   end
+  else if Mode = 'threads' then
+    Rounds
   else
   begin
     Client := Busy(Sink);
     if Mode = 'open' then
       McpPump(100)
+    else if Mode = 'unloadopen' then
+      Check(Unload, 'BR-50: unloaded, its code is still there')
     else if Mode <> 'pumpless' then
     begin
       Client.Free;
       Check(McpShutdown(5000), 'shut down');
       Check(McpShutdown(5000), 'twice');
       if Mode = 'unload' then
-        Unload
+        Check(Unload, 'BR-50: unloaded, its code is still there')
       else
-      begin
-        Raised := '';
-        Client := TMcpClient.Create(nil);
-        Client.Url := ServerUrl;
-        try
-          Client.Open;
-        except
-          on E: EMcpError do
-            Raised := E.Message;
-        end;
-        WriteLn('  after a shutdown: ', Raised);
-        Client.Free;
-      end;
+        Again(Sink);
     end;
   end;
-  { "open" and "pumpless" leave everything as it is on purpose }
+  { "open", "pumpless" and "unloadopen" leave everything as it is on purpose }
   Finish;
 end.

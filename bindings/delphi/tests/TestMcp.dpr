@@ -5,7 +5,8 @@ program TestMcp;
 
 uses
   {$IFDEF FPC}{$IFDEF UNIX}cthreads,{$ENDIF}{$ENDIF}
-  {$IFDEF FPC}SysUtils, Classes, Math, SyncObjs,{$ELSE}System.SysUtils, System.Classes, System.Math, System.SyncObjs,{$ENDIF}
+  {$IFDEF FPC}SysUtils, Classes, Math, SyncObjs, dynlibs,{$ELSE}System.SysUtils, System.Classes, System.Math, System.SyncObjs,
+  {$IFDEF MSWINDOWS}Winapi.Windows,{$ENDIF}{$ENDIF}
   McpNative.Text in '../McpNative.Text.pas',
   McpNative.Json in '../McpNative.Json.pas',
   McpNative.Abi in '../McpNative.Abi.pas',
@@ -22,7 +23,7 @@ const
   Patience = 20000; { ms that any wait may take before the case fails }
 
 type
-  TMode = (mdWatch, mdRaise, mdFree, mdRelease, mdLater, mdNestedCall, mdDecline);
+  TMode = (mdWatch, mdRaise, mdFree, mdRelease, mdLater, mdNestedCall, mdDecline, mdFail, mdTraps);
 
   TWatcher = class
   public
@@ -35,6 +36,7 @@ type
     OtherThread: Boolean;   { an event ran elsewhere than on the main thread }
     MainThread: Boolean;    { an event ran on the main thread }
     Caught: string;
+    CaughtLast: Boolean;
     Kept: TMcpInput;
     KeptTask: TMcpTask;
     TaskId: string;
@@ -43,6 +45,10 @@ type
     Error: TMcpErrorInfo;
     Progress: Integer;
     Nested: string;
+    QuestionKind: TMcpInputKind;
+    CallId: Int64;
+    Trapped: Integer;       { handlers in which the host's traps were armed }
+    Untrapped: Integer;
     constructor Create(AMode: TMode = mdWatch);
     destructor Destroy; override;
     procedure Note(const What: string);
@@ -55,8 +61,27 @@ type
     procedure Progressed(Sender: TObject; const Value: TMcpProgress);
     procedure Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
     procedure Raised(Sender: TObject; AError: Exception);
+    procedure Resumed(Sender: TObject; Task: TMcpTask);
     function Await: Boolean;
+    procedure AwaitTask;
   end;
+
+var
+  Nought: Double = 0; { not a constant to the compiler }
+
+{ True where the host's own 0.0/0.0 still raises. }
+function HostTraps: Boolean;
+var
+  X: Double;
+begin
+  try
+    X := Nought / Nought;
+    Result := X = 1; { never }
+  except
+    on EMathError do
+      Result := True;
+  end;
+end;
 
 constructor TWatcher.Create(AMode: TMode);
 begin
@@ -81,6 +106,11 @@ begin
     MainThread := True
   else
     OtherThread := True;
+  if Mode = mdTraps then
+    if HostTraps then
+      Inc(Trapped)
+    else
+      Inc(Untrapped);
 end;
 
 procedure TWatcher.Attach(AClient: TMcpClient);
@@ -140,6 +170,8 @@ begin
   Reason := Task.Reason;
   Error := Task.Error;
   Done := True;
+  if Mode = mdRaise then
+    raise Exception.Create('raised in OnTaskCompleted');
 end;
 
 procedure TWatcher.Asked(Sender: TObject; Input: TMcpInput);
@@ -153,6 +185,12 @@ begin
         Kept := Input;
       end;
     mdDecline: Input.Decline;
+    mdFail:
+      begin
+        QuestionKind := Input.Kind;
+        CallId := Input.CallId;
+        Input.Fail('no such thing here');
+      end;
   else
     Input.Answer(McpArgs(['value', 'yes']));
   end;
@@ -175,11 +213,17 @@ begin
     Text := Response.Result.Text;
     Done := True;
   end;
+  if Mode = mdRaise then
+    raise Exception.Create('raised in OnToolResponse');
 end;
 
 procedure TWatcher.Progressed(Sender: TObject; const Value: TMcpProgress);
 begin
   Inc(Progress);
+  if Mode = mdTraps then
+    Note('progress');
+  if Mode = mdRaise then
+    raise Exception.Create('raised in OnProgress');
 end;
 
 procedure TWatcher.Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
@@ -198,7 +242,8 @@ end;
 
 procedure TWatcher.Raised(Sender: TObject; AError: Exception);
 begin
-  Caught := AError.Message;
+  Caught := Caught + AError.Message + ';';
+  CaughtLast := Pos('OnTaskCompleted', AError.Message) > 0; { last, for another thread that waits for it }
 end;
 
 function TWatcher.Await: Boolean;
@@ -207,8 +252,25 @@ var
 begin
   Start := McpTicks;
   while not Done and (McpTicks - Start < Patience) do
-    McpPump(20);
+    if (Client <> nil) and (Client.EventThread = etManual) then
+      Client.DispatchEvents(20)
+    else
+      McpPump(20);
   Result := Done;
+end;
+
+procedure TWatcher.AwaitTask;
+var
+  Start: Int64;
+begin
+  Start := McpTicks;
+  while (TaskId = '') and (McpTicks - Start < Patience) do
+    McpPump(20);
+end;
+
+procedure TWatcher.Resumed(Sender: TObject; Task: TMcpTask);
+begin
+  Note('resumed');
 end;
 
 function NewClient: TMcpClient;
@@ -217,6 +279,20 @@ begin
   Result.Url := ServerUrl;
   Result.ClientName := 'pascal-tests';
   Result.ClientVersion := '1.0';
+end;
+
+{ A job that has asked says in its text what it was answered. }
+procedure CheckDone(const Text, What: string);
+begin
+  CheckEqual(Text, 'done; answers: {"ask-1":{"action":"accept","content":{"value":"yes"}}}', What);
+end;
+
+procedure CheckBegins(const Text, Start, What: string);
+begin
+  if Pos(Start, Text) = 1 then
+    Check(True, What)
+  else
+    CheckEqual(Text, Start + '...', What);
 end;
 
 { ---- without a server ---- }
@@ -314,6 +390,7 @@ var
   Client: TMcpClient;
   Watcher: TWatcher;
   Status: Integer;
+  Start: Int64;
 begin
   Client := TMcpClient.Create(nil);
   Watcher := TWatcher.Create;
@@ -328,8 +405,9 @@ begin
         Status := E.Status;
     end;
     CheckEqual(McpStatusName(Status), 'MCP_E_CONNECT', 'opening says why it failed');
-    Client.WaitClosed(0);
-    McpPump(20);
+    Start := McpTicks; { a wait may return before the event that says the same }
+    while (Pos('failed', Watcher.Log) = 0) and (McpTicks - Start < Patience) do
+      McpPump(20);
     Check(Pos('failed', Watcher.Log) > 0, 'OnStateChange: ' + Watcher.Log);
   finally
     Client.Free;
@@ -596,10 +674,10 @@ begin
     Check(Watcher.Await, 'a task with a question ended');
     CheckEqual(Watcher.Question, 'Go on?', 'the question');
     Check(Pos('asked', Watcher.Log) > 0, Watcher.Log);
-    CheckEqual(Watcher.Text, 'done', 'its text');
+    CheckDone(Watcher.Text, 'its text');
     { the same, waited for on the main thread: the handler must still run }
     Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]), Patience);
-    CheckEqual(Answer.Text, 'done', 'a blocking call whose question an event answers');
+    CheckDone(Answer.Text, 'a blocking call whose question an event answers');
     Answer.Free;
     Answer := Client.CallToolWait('ask_first', '', Patience);
     CheckEqual(McpJsonRaw(McpUtf8(McpJsonRaw(McpUtf8(Answer.Structured), 'ask-1')), 'action'), '"accept"', 'a question before the answer');
@@ -687,24 +765,55 @@ begin
   end;
 end;
 
-{ BR-48, Pascal: what a handler raises does not reach the library. }
+{ BR-48, Pascal: what a handler raises does not reach the library, on whatever thread the handler runs. }
 procedure TestRaise;
 var
-  Client: TMcpClient;
+  Client, Other: TMcpClient;
   Watcher: TWatcher;
+  Kind: TMcpEventThread;
+  Answer: TMcpResult;
+  Start: Int64;
 begin
-  Watcher := TWatcher.Create(mdRaise);
-  Client := NewClient;
+  Other := NewClient;
   try
-    Watcher.Attach(Client);
-    Client.WaitOpen(Patience);
-    Client.CallTool('slow_job', McpArgs(['steps', 3, 'step_ms', 80, 'poll_ms', 100]));
-    Check(Watcher.Await, 'BR-48: the task still ended');
-    Check(Pos('raised in', Watcher.Caught) = 1, 'BR-48: OnCallbackError got it: ' + Watcher.Caught);
-    CheckEqual(Watcher.Text, 'done', 'BR-48: the client is usable');
+    Other.WaitOpen(Patience);
+    for Kind := etMain to etManual do
+    begin
+      Watcher := TWatcher.Create(mdRaise);
+      Client := NewClient;
+      try
+        Watcher.Attach(Client);
+        Client.EventThread := Kind;
+        Client.WaitOpen(Patience);
+        Client.CallTool('progress', McpArgs(['n', 3, 'gap_ms', 5]));
+        Check(Watcher.Await, 'BR-48: the call ended');
+        Watcher.Done := False;
+        Client.CallTool('slow_job', McpArgs(['steps', 3, 'step_ms', 80, 'poll_ms', 100]));
+        Check(Watcher.Await, 'BR-48: the task ended');
+        CheckEqual(Watcher.Text, 'done', 'BR-48: with its result');
+        Answer := Client.CallToolWait('add', McpArgs(['a', 2, 'b', 3]), Patience);
+        CheckEqual(Answer.Text, '5', 'BR-48: the client is usable');
+        Answer.Free;
+        Start := McpTicks;
+        while not Watcher.CaughtLast and (McpTicks - Start < Patience) do
+          McpPump(20);
+        Client.Close;
+        Check(Client.WaitClosed(Patience), 'BR-48: and closes');
+        Check(Pos('raised in OnProgress;', Watcher.Caught) > 0, 'BR-48: OnCallbackError got the one of OnProgress');
+        Check(Pos('raised in OnToolResponse;', Watcher.Caught) > 0, 'BR-48: OnToolResponse');
+        Check(Pos('raised in OnTaskCreated;', Watcher.Caught) > 0, 'BR-48: OnTaskCreated');
+        Check(Pos('raised in OnTaskStatus;', Watcher.Caught) > 0, 'BR-48: OnTaskStatus');
+        Check(Pos('raised in OnTaskCompleted;', Watcher.Caught) > 0, 'BR-48: OnTaskCompleted');
+      finally
+        Client.Free;
+        Watcher.Free;
+      end;
+    end;
+    Answer := Other.CallToolWait('add', McpArgs(['a', 20, 'b', 3]), Patience);
+    CheckEqual(Answer.Text, '23', 'BR-48: another client was not touched');
+    Answer.Free;
   finally
-    Client.Free;
-    Watcher.Free;
+    Other.Free;
   end;
 end;
 
@@ -713,7 +822,7 @@ var
 
 procedure Hook(Sender, Error: TObject);
 begin
-  if Error is Exception then
+  if (Hooked = '') and (Error is Exception) then { once: it is read while more come }
     Hooked := Exception(Error).Message;
 end;
 
@@ -818,9 +927,9 @@ begin
     Start := McpTicks;
     while not Watcher.Done and (McpTicks - Start < Patience) do
       Client.DispatchEvents(50);
-    CheckEqual(Watcher.Text, 'done', 'a task, events by hand');
+    CheckDone(Watcher.Text, 'a task, events by hand');
     Answer := Client.CallToolWait('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 100]), Patience);
-    CheckEqual(Answer.Text, 'done', 'a blocking call on the serving thread');
+    CheckDone(Answer.Text, 'a blocking call on the serving thread');
     Answer.Free;
   finally
     Client.Free;
@@ -911,49 +1020,299 @@ begin
   end;
 end;
 
-{ The host's floating-point traps: they stay armed, and kill nobody. }
-procedure TestFloat;
+{ The host's floating-point traps: they stay armed, also inside handlers, and no number of a server's sets one off. }
+const
+  Armed = [exDenormalized, exUnderflow, exPrecision]; { masked; the others trap }
+  Huge = '{\"huge\":17976931348623159e300,\"more\":1e999,\"less\":-1e999,\"tiny\":1e-999}';
+  Numbers = '{"rules":[' +
+    '{"match":{"method":"tools/call","name":"echo"},"do":{"sse":[' +
+    '{"raw":"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":' +
+    '{\"progressToken\":$token,\"progress\":17976931348623159e300,\"total\":1e999}}\n\n"},' +
+    '{"raw":"data: {\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"complete\",' +
+    '\"content\":[{\"type\":\"text\",\"text\":\"numbers\",\"size\":1e999}],\"structuredContent\":' + Huge + '}}\n\n"}]}},' +
+    '{"match":{"method":"tasks/get","nth":1,"per":"connection"},"do":{"headers":{"Content-Type":"application/json"},"body":' +
+    '"{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"complete\",\"taskId\":\"$taskId\",\"status\":\"working\",' +
+    '\"statusMessage\":\"numbers\",\"createdAt\":\"2026-07-28T00:00:00Z\",\"lastUpdatedAt\":\"2026-07-28T00:00:00Z\",' +
+    '\"ttlMs\":17976931348623159e300,\"pollIntervalMs\":1e999}}"}}]}';
+
+procedure FloatWith(const Url: string; Kind: TMcpEventThread; const What: string);
 var
   Client: TMcpClient;
   Answer: TMcpResult;
-  Zero, X: Double;
-  Trapped: Boolean;
   Watcher: TWatcher;
 begin
-  Watcher := TWatcher.Create;
-  SetExceptionMask([exDenormalized, exUnderflow, exPrecision]);
+  SetExceptionMask(Armed);
+  Check(HostTraps, What + ': traps are armed');
+  Watcher := TWatcher.Create(mdTraps);
   Client := NewClient;
   try
+    Client.Url := Url;
     Watcher.Attach(Client);
+    Client.EventThread := Kind;
     Client.WaitOpen(Patience);
-    try
-      Answer := Client.CallToolWait('echo', '{"huge":17976931348623159e300,"tiny":1e-999}', Patience);
-      Answer.Free;
-      Check(True, 'a number beyond Double travels');
-    except
-      on E: EMcpError do
-        Check(E.Status = MCP_E_ARGUMENT, 'a number beyond Double is refused: ' + E.Message);
-    end;
-    Answer := Client.CallToolWait('add', '{"a":0.1,"b":0.2}', Patience);
-    Check(not Answer.IsError, 'floating point on the way: ' + Answer.Text);
+    Answer := Client.CallToolWait('echo', '{"huge":17976931348623159e300,"more":1e999,"tiny":1e-999}', Patience);
+    CheckEqual(Answer.Text, 'numbers', What + ': numbers beyond Double travel');
+    CheckEqual(Answer.Structured, StringReplace(Huge, '\', '', [rfReplaceAll]), What + ': and arrive as they were sent');
     Answer.Free;
-    Client.CallTool('slow_job', McpArgs(['steps', 1, 'step_ms', 10, 'poll_ms', 100]));
-    Check(Watcher.Await, 'a task with traps armed');
-    Trapped := False;
-    Zero := 0;
-    try
-      X := 1 / Zero;
-      Trapped := X = 0;
-    except
-      on EMathError do
-        Trapped := True;
-    end;
-    Check(Trapped, 'the host''s traps are still armed');
-    Check(GetExceptionMask = [exDenormalized, exUnderflow, exPrecision], 'and its mask is the same');
+    Check(HostTraps, What + ': still armed after a call');
+    Client.CallTool('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'poll_ms', 50]));
+    Check(Watcher.Await, What + ': a task whose answers have such numbers ends');
+    CheckEqual(Watcher.Text, 'done', What + ': with its result');
+    Check(Watcher.Progress > 0, What + ': progress with such numbers is told');
+    Check((Watcher.Trapped > 2) and (Watcher.Untrapped = 0), Format('%s: armed in %d handlers, not in %d',
+      [What, Watcher.Trapped, Watcher.Untrapped]));
+    Client.Close;
+    Client.WaitClosed(Patience);
+    Check(HostTraps, What + ': still armed at the end');
+    Check(GetExceptionMask = Armed, What + ': the mask is the same');
   finally
     Client.Free;
     Watcher.Free;
   end;
+end;
+
+var
+  RawTrapped, RawUntrapped, RawLast: Integer;
+
+{ Called by the library itself, inside mcp_queue_dispatch: what a host does that needs no component. }
+procedure RawEvent(Event: PMcpEvent; User: Pointer); cdecl;
+begin
+  RawLast := mcp_event_kind(Event); { an entry point inside a callback }
+  if HostTraps then
+    Inc(RawTrapped)
+  else
+    Inc(RawUntrapped);
+end;
+
+procedure Must(Status: Integer);
+begin
+  McpNative.Errors.McpCheck(Status); { the unit McpCheck hides the plain name }
+end;
+
+procedure FloatRaw(const Url: string);
+var
+  Client: PMcpClient;
+  Queue: PMcpQueue;
+  Call: PMcpCall;
+  Settings: UTF8String;
+  Start: Int64;
+begin
+  SetExceptionMask(Armed);
+  RawTrapped := 0;
+  RawUntrapped := 0;
+  Settings := UTF8String('{"url":"') + McpUtf8(Url) + UTF8String('"}');
+  Must(mcp_client_new(McpPtr(Settings), Length(Settings), Client));
+  Must(mcp_queue_new(Queue));
+  Must(mcp_client_set_queue(Client, Queue));
+  Must(mcp_client_on(Client, MCP_EVENT_ANY, RawEvent, nil, nil));
+  Must(mcp_client_open(Client));
+  Must(mcp_client_wait_open(Client, Patience));
+  Must(mcp_tool_call(Client, 'echo', nil, 0, nil, 0, Call));
+  Start := McpTicks;
+  while (RawLast <> MCP_EVENT_CALL_DONE) and (McpTicks - Start < Patience) do
+    Must(mcp_queue_dispatch(Queue, 100, nil));
+  CheckEqual(mcp_call_status(Call), MCP_OK, 'callback of the library: the call ended');
+  Must(mcp_call_free(Call));
+  Must(mcp_client_close(Client));
+  CheckEqual(mcp_client_wait_closed(Client, Patience), MCP_OK, 'callback of the library: closed');
+  Must(mcp_client_free(Client));
+  Must(mcp_queue_free(Queue));
+  Check((RawTrapped > 2) and (RawUntrapped = 0), Format('callback of the library: armed in %d, not in %d', [RawTrapped, RawUntrapped]));
+  Check(HostTraps, 'callback of the library: still armed afterwards');
+end;
+
+procedure TestFloat;
+var
+  Url: string;
+  Before: TFPUExceptionMask;
+begin
+  Url := ScriptedUrl(Numbers);
+  if Url = '' then
+  begin
+    Check(True, 'not tried: no server that takes a script');
+    Exit;
+  end;
+  Before := GetExceptionMask;
+  try
+    FloatWith(Url, etMain, 'events on the main thread');
+    FloatWith(Url, etLibrary, 'events on the unit''s thread');
+    FloatWith(Url, etManual, 'events by hand');
+    FloatRaw(Url);
+  finally
+    SetExceptionMask(Before);
+  end;
+end;
+
+{ Questions to be answered by hand, and questions of the other kinds. }
+procedure TestByHand;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Task: TMcpTask;
+  List: TMcpTaskInfos;
+  Kind: TMcpEventThread;
+
+  function Refused(const Tool, Arguments: string): string;
+  begin
+    Result := 'nothing raised';
+    try
+      Client.CallToolWait(Tool, Arguments, Patience).Free;
+    except
+      on E: EMcpError do
+        Result := E.Message;
+    end;
+  end;
+
+begin
+  for Kind := etMain to etManual do
+  begin
+    Watcher := TWatcher.Create;
+    Client := NewClient;
+    try
+      Watcher.Attach(Client);
+      Client.EventThread := Kind;
+      Client.Settings.Text := '{"input":{"elicitation":"manual"}}';
+      Client.WaitOpen(Patience);
+      CheckBegins(Refused('ask_first', '{}'), 'MCP_E_INPUT_REQUIRED: ', 'a call that asks');
+      CheckBegins(Refused('slow_job', McpArgs(['steps', 2, 'step_ms', 20, 'ask', True, 'poll_ms', 50])), 'MCP_E_INPUT_REQUIRED: ',
+        'a task that asks');
+      List := Client.TaskList;
+      CheckEqual(Length(List), 1, 'the task goes on');
+      if Length(List) = 1 then
+      begin
+        Task := Client.TaskOpen(List[0].TaskId);
+        try
+          Check(not Task.Wait(Patience) and (Task.Status = tsInputRequired), 'a wait ends with the question');
+          CheckEqual(Length(Task.InputRequests), 1, 'it is in the task');
+          Check(Task.Accept('ask-1', McpArgs(['value', 'yes']), Patience), 'accepted');
+          Check(not Task.Accept('ask-1', McpArgs(['value', 'yes']), Patience), 'once only');
+          Check(Task.Wait(Patience), 'it ended');
+          CheckDone(Task.Text, 'its text');
+        finally
+          Task.Free;
+        end;
+      end;
+    finally
+      Client.Free;
+      Watcher.Free;
+    end;
+  end;
+  Watcher := TWatcher.Create(mdFail);
+  Client := NewClient;
+  try
+    Watcher.Attach(Client);
+    Client.InputKinds := [ikElicitation, ikSampling, ikRoots];
+    Client.WaitOpen(Patience);
+    CheckBegins(Refused('ask_first', McpArgs(['kind', 'sampling'])), 'MCP_E_INPUT_REFUSED: ', 'sampling refused');
+    Check(Watcher.QuestionKind = ikSampling, 'its kind');
+    Check(Watcher.CallId > 0, 'the call that asks');
+    CheckBegins(Refused('ask_first', McpArgs(['kind', 'roots'])), 'MCP_E_INPUT_REFUSED: ', 'roots refused');
+    Check(Watcher.QuestionKind = ikRoots, 'its kind');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+{ A task that another client has made, taken up by its id. }
+procedure TestResumed;
+var
+  Maker, Client: TMcpClient;
+  Watcher: TWatcher;
+begin
+  Watcher := TWatcher.Create;
+  Maker := NewClient;
+  Client := NewClient;
+  try
+    Watcher.Attach(Maker);
+    Maker.WaitOpen(Patience);
+    Maker.CallTool('slow_job', McpArgs(['steps', 4, 'step_ms', 100, 'poll_ms', 50]));
+    Watcher.AwaitTask;
+    FreeAndNil(Maker);
+    Watcher.Log := '';
+    Watcher.Attach(Client);
+    Client.OnTaskResumed := Watcher.Resumed;
+    Client.WaitOpen(Patience);
+    Client.TaskOpen(Watcher.TaskId).Free;
+    Check(Watcher.Await, 'the task ended');
+    CheckBegins(Watcher.Log, 'resumed ', 'order of events: ' + Watcher.Log);
+    CheckEqual(Watcher.Text, 'done', 'its text');
+  finally
+    Maker.Free;
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+type
+  { Any function of the library, asked with nothing but a handle: surplus arguments do no harm in cdecl. }
+  TAnyDoor = function(Handle: Pointer; A, B, C, D, E, F, G: NativeUInt): Int64; cdecl;
+
+var
+  Doors: array of TAnyDoor;
+  DoorNames: TStringList;
+  {$IFDEF FPC}
+  DoorHandle: TLibHandle;
+  {$ELSE}
+  DoorHandle: HMODULE;
+  {$ENDIF}
+
+function Collect(const Name: AnsiString): Pointer;
+begin
+  Result := {$IFDEF FPC}GetProcedureAddress(DoorHandle, Name){$ELSE}GetProcAddress(DoorHandle, PAnsiChar(Name)){$ENDIF};
+  SetLength(Doors, Length(Doors) + 1);
+  @Doors[High(Doors)] := Result;
+  DoorNames.Add(string(Name));
+end;
+
+{ BR-48: every function that takes a handle, with one that is none: an error code or nil, never a crash. }
+procedure TestDoors;
+const
+  NoHandle: array[0..7] of string = ('mcp_abi_version', 'mcp_version', 'mcp_status_name', 'mcp_last_error', 'mcp_shutdown', 'mcp_log_on',
+    'mcp_queue_new', 'mcp_client_new');
+var
+  I, J, Code: Integer;
+  Tried, Wrong: Integer;
+  Skip: Boolean;
+  Bad: array[0..2] of Pointer;
+  Freed: PMcpClient;
+begin
+  McpLoad;
+  Check(mcp_client_new('{"url":"http://127.0.0.1:9/mcp"}', 32, Freed) = MCP_OK, 'BR-48: a client');
+  Check(mcp_client_free(Freed) = MCP_OK, 'BR-48: freed');
+  CheckEqual(mcp_client_free(Freed), MCP_E_HANDLE, 'BR-48: freed twice');
+  Bad[0] := nil;
+  Bad[1] := Freed;
+  Bad[2] := Pointer(NativeUInt(12345));
+  DoorNames := TStringList.Create;
+  DoorHandle := SafeLoadLibrary(McpLibraryPath);
+  McpAbiBind(Collect);
+  Tried := 0;
+  Wrong := 0;
+  for I := 0 to High(Doors) do
+  begin
+    Skip := False;
+    for J := Low(NoHandle) to High(NoHandle) do
+      Skip := Skip or (NoHandle[J] = DoorNames[I]);
+    if Skip then
+      Continue;
+    for J := Low(Bad) to High(Bad) do
+    begin
+      Inc(Tried);
+      Code := Integer(Doors[I](Bad[J], 0, 0, 0, 0, 0, 0, 0) and $FFFFFFFF);
+      { nil from those that give a text; MCP_OK from freeing nil }
+      if not ((Code = MCP_E_HANDLE) or (Code = MCP_E_ARGUMENT) or (Code = 0) and ((J = 0) or (Pos('_text', DoorNames[I]) > 0) or
+        (Pos('_json', DoorNames[I]) > 0) or (Pos('_bytes', DoorNames[I]) > 0))) then
+      begin
+        Inc(Wrong);
+        WriteLn('  ', DoorNames[I], ' with bad handle ', J, ': ', Code);
+      end;
+    end;
+  end;
+  CheckEqual(Wrong, 0, Format('BR-48: %d functions, %d bad calls', [Length(Doors), Tried]));
+  DoorNames.Free;
+  Doors := nil;
+  FreeLibrary(DoorHandle);
 end;
 
 { Texts of any kind handed to every door: an error code, never a crash (BR-48 a). }
@@ -1027,6 +1386,9 @@ begin
   Run('threads', TestThreads);
   Run('manycalls', TestManyCalls);
   Run('float', TestFloat);
+  Run('byhand', TestByHand);
+  Run('resumed', TestResumed);
+  Run('doors', TestDoors);
   Run('misuse', TestMisuse);
   StopServer;
   Finish;

@@ -24,6 +24,9 @@ use crate::transport::{Scope, Transport};
 /// No test waits longer; none asserts that something was fast.
 pub(super) const BOUND: Duration = Duration::from_secs(20);
 
+/// The params of a tool call.
+pub(super) const CALL: &str = r#"{"name":"t"}"#;
+
 /// A request as the server read it.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
@@ -310,21 +313,34 @@ impl Talk {
     fn hear(&self, _: Note) {}
 
     pub(super) fn ask(&self, method: &str, params: &str) -> Result<String> {
-        self.ask_with(method, params, &CancelToken::new(), BOUND, &mut |_| {})
+        let request = Request::new(method, params).unwrap();
+        self.send(&request, &CancelToken::new(), BOUND, &mut |_| {})
     }
 
-    pub(super) fn ask_with(
+    pub(super) fn list_with(&self, notes: &mut dyn FnMut(Note)) -> Result<String> {
+        self.send(&Request::new("tools/list", "{}").unwrap(), &CancelToken::new(), BOUND, notes)
+    }
+
+    pub(super) fn call_with(
         &self,
-        method: &str,
         params: &str,
         cancel: &CancelToken,
         total: Duration,
         notes: &mut dyn FnMut(Note),
     ) -> Result<String> {
-        let request = Request::new(method, params).unwrap();
+        self.send(&Request::new("tools/call", params).unwrap(), cancel, total, notes)
+    }
+
+    fn send(
+        &self,
+        request: &Request,
+        cancel: &CancelToken,
+        total: Duration,
+        notes: &mut dyn FnMut(Note),
+    ) -> Result<String> {
         let total = Deadline::after(SystemClock.now(), Some(total), Budget::Total);
         let scope = Scope { cancel, total, idle: Some(BOUND), connect: Some(BOUND) };
-        match self.session.ask(&request, &Retry::default(), &scope, &mut |note: Note| notes(note))? {
+        match self.session.ask(request, &Retry::default(), &scope, &mut |note: Note| notes(note))? {
             Answer::Complete(result) => Ok(result.text().to_owned()),
             Answer::InputRequired(round) => Ok(format!("asks {:?}", round.requests)),
             Answer::Task(task) => Ok(format!("task {}", task.id)),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{BOUND, Peer, Seen, Server, Talk, serve};
+use super::fixture::{BOUND, CALL, Peer, Seen, Server, Talk, serve};
 use crate::cancel::CancelToken;
 use crate::error::Kind;
 use crate::protocol::input::{InputAnswer, InputKind};
@@ -32,15 +32,13 @@ const FORM: &str = r#"{"jsonrpc":"2.0","id":"q-1","method":"elicitation/create",
 fn a_question_on_the_stream_of_a_call_is_answered_while_it_runs() {
     let server = asking(&[FORM]);
     let talk = Talk::legacy(&server);
-    let mut answer = |note: Note| match note {
-        Note::Asked(question) => {
-            assert_eq!((question.request.kind, question.request.key.as_str()), (InputKind::Elicitation, "q-1"));
-            assert_eq!(question.request.params.text(), r#"{"message":"?"}"#);
-            question.answer(&Json::trusted(r#"{"action":"accept","content":{"a":1}}"#));
-        }
-        other => panic!("{other:?}"),
+    let mut answer = |note: Note| {
+        let Note::Asked(question) = note else { panic!("{note:?}") };
+        assert_eq!((question.request.kind, question.request.key.as_str()), (InputKind::Elicitation, "q-1"));
+        assert_eq!(question.request.params.text(), r#"{"message":"?"}"#);
+        question.answer(&Json::trusted(r#"{"action":"accept","content":{"a":1}}"#));
     };
-    let result = talk.ask_with("tools/call", r#"{"name":"t"}"#, &CancelToken::new(), BOUND, &mut answer).unwrap();
+    let result = talk.call_with(CALL, &CancelToken::new(), BOUND, &mut answer).unwrap();
     let said = r#"{"said":{"jsonrpc":"2.0","id":"q-1","result":{"action":"accept","content":{"a":1}}}}"#;
     assert_eq!(result, said);
     let sent = server.log.all().into_iter().find(|seen| seen.body["id"] == "q-1").unwrap();
@@ -70,7 +68,7 @@ fn each_refusal_has_its_code() {
                 refuse(&question);
             }
         };
-        talk.ask_with("tools/call", r#"{"name":"t"}"#, &CancelToken::new(), BOUND, &mut hear).unwrap();
+        talk.call_with(CALL, &CancelToken::new(), BOUND, &mut hear).unwrap();
         assert_eq!(server.log.wait_answer(&json!(1))["error"], want);
     }
 }
@@ -85,7 +83,7 @@ fn a_ping_is_answered_and_what_nobody_offers_is_refused_without_the_client() {
     let talk = Talk::legacy(&server);
     let mut notes = Vec::new();
     let mut hear = |note: Note| notes.push(format!("{note:?}"));
-    let result = talk.ask_with("tools/call", r#"{"name":"t"}"#, &CancelToken::new(), BOUND, &mut hear).unwrap();
+    let result = talk.call_with(CALL, &CancelToken::new(), BOUND, &mut hear).unwrap();
     assert_eq!(result, r#"{"said":{"jsonrpc":"2.0","id":7,"result":{}}}"#);
     assert_eq!(server.log.wait_answer(&json!(8))["error"]["code"], -32601);
     assert_eq!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::fixture::{BOUND, Log, Seen, Server, Talk, serve};
+use super::fixture::{BOUND, CALL, Log, Seen, Server, Talk, serve};
 use crate::cancel::{CancelToken, Why};
 use crate::error::Kind;
 use crate::session::Note;
@@ -104,7 +104,7 @@ fn a_cancel_ends_the_pause_before_a_resume() {
     let token = CancelToken::new();
     // The note of the progress comes just before the cut.
     std::thread::scope(|scope| {
-        let call = scope.spawn(|| talk.ask_with("tools/call", r#"{"name":"t"}"#, &token, BOUND * 10, &mut |_| {}));
+        let call = scope.spawn(|| talk.call_with(CALL, &token, BOUND * 10, &mut |_| {}));
         server.log.wait_names("POST tools/call", 1);
         token.cancel(Why::Host);
         assert_eq!(call.join().unwrap().unwrap_err().kind(), Kind::Cancelled);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::fixture::{BOUND, Peer, Talk, serve, settings};
+use super::fixture::{BOUND, CALL, Peer, Talk, serve, settings};
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Clock, Deadline, SystemClock};
 use crate::error::Kind;
@@ -66,7 +66,8 @@ fn forgetful(refuse: fn(&mut Peer)) -> super::fixture::Server {
 
 #[test]
 fn br_16_a_lost_session_is_started_once_and_the_request_goes_out_once_more() {
-    let refusals: [(&str, fn(&mut Peer)); 4] = [
+    type Refuse = fn(&mut Peer);
+    let refusals: [(&str, Refuse); 4] = [
         ("404", |peer| peer.answer(404, "", "")),
         ("404, python", |peer| peer.fault(404, &json!("server-error"), -32600, Value::Null)),
         ("400 without id, everything", |peer| peer.fault(400, &Value::Null, -32000, Value::Null)),
@@ -203,13 +204,13 @@ fn a_cancelled_and_a_late_request_are_told_to_the_server() {
     let talk = Arc::new(Talk::legacy(&server));
     let token = Arc::new(CancelToken::new());
     let (there, cancel) = (talk.clone(), token.clone());
-    let call = thread::spawn(move || there.ask_with("tools/call", r#"{"name":"t"}"#, &cancel, BOUND, &mut |_| {}));
+    let call = thread::spawn(move || there.call_with(CALL, &cancel, BOUND, &mut |_| {}));
     server.log.wait_names("POST tools/call", 1);
     token.cancel(Why::Host);
     assert_eq!(call.join().unwrap().unwrap_err().kind(), Kind::Cancelled);
     server.log.wait_names("POST notifications/cancelled", 1);
     let short = Duration::from_millis(100);
-    let late = talk.ask_with("tools/call", r#"{"name":"t"}"#, &CancelToken::new(), short, &mut |_| {});
+    let late = talk.call_with(CALL, &CancelToken::new(), short, &mut |_| {});
     assert_eq!(late.unwrap_err().kind(), Kind::Timeout);
     server.log.wait_names("POST notifications/cancelled", 2);
     let told = server.log.of("POST notifications/cancelled");
@@ -266,7 +267,7 @@ fn batches_are_read_where_they_were_negotiated() {
     let mut notes = Vec::new();
     let mut hear = |note: Note| notes.push(format!("{note:?}"));
     let talk = Talk::legacy(&server);
-    let result = talk.ask_with("tools/list", "{}", &CancelToken::new(), BOUND, &mut hear);
+    let result = talk.list_with(&mut hear);
     assert_eq!(result.unwrap(), r#"{"tools":[]}"#);
     assert_eq!(notes, [r#"Log({"level":"info","data":1})"#]);
     let error = Talk::legacy(&batch("2025-06-18")).ask("tools/list", "{}").unwrap_err();

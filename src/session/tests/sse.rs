@@ -26,7 +26,8 @@ impl Line {
     }
 
     fn cut(&self) {
-        if let Some(stream) = self.0.lock().take() {
+        let stream = self.0.lock().take();
+        if let Some(stream) = stream {
             stream.shutdown(std::net::Shutdown::Both).unwrap();
         }
     }
@@ -110,7 +111,7 @@ fn answers_progress_and_questions_find_their_way_on_the_one_stream() {
     let mut progress = 0;
     let mut hear = |note: Note| progress += usize::from(matches!(note, Note::Progress(_)));
     let params = r#"{"name":"t","_meta":{"progressToken":"p"}}"#;
-    talk.ask_with("tools/call", params, &CancelToken::new(), BOUND, &mut hear).unwrap();
+    talk.call_with(params, &CancelToken::new(), BOUND, &mut hear).unwrap();
     assert_eq!(progress, 1);
     let Note::Asked(question) = talk.heard() else { panic!("a question") };
     question.answer(&Json::trusted(r#"{"roots":[]}"#));

@@ -9,6 +9,7 @@ use super::agents::{Closed, Lanes, Lease};
 use super::answer::{self, Cursor, Form, Reading};
 use super::control::{Spans, Trouble};
 use super::dial::Dialer;
+use super::resume::Cut;
 use super::settings::{Endpoint, HttpSettings, Verb};
 use crate::cancel::{Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
@@ -208,7 +209,9 @@ impl Transport for HttpTransport {
         let letter = Letter { to: &self.endpoint, verb: Verb::Post, outgoing };
         let mut cursor = Cursor::default();
         match self.converse(&letter, scope, sink, &mut cursor) {
-            Err(fault) if sink.resumes() => self.resume(fault, outgoing.headers, scope, sink, &mut cursor),
+            Err(fault) if sink.resumes() => {
+                self.resume(Cut { fault, headers: outgoing.headers }, scope, sink, &mut cursor)
+            }
             done => done,
         }
     }

@@ -20,6 +20,14 @@ const MOST_PAUSE: Duration = Duration::from_secs(60);
 /// Tries in a row that bring no event before a cut answer counts as lost; chosen.
 const MOST_TRIES: u32 = 5;
 
+/// An answer that broke off.
+pub(super) struct Cut<'a> {
+    /// How.
+    pub fault: Fault,
+    /// The headers of its request.
+    pub headers: &'a [(&'a str, &'a str)],
+}
+
 /// What a failed try means.
 enum Next {
     /// Another try may help.
@@ -33,13 +41,11 @@ impl HttpTransport {
     /// much of the request had left.
     pub(super) fn resume(
         &self,
-        fault: Fault,
-        headers: &[(&str, &str)],
+        Cut { mut fault, headers }: Cut<'_>,
         scope: &Scope<'_>,
         sink: &mut dyn FrameSink,
         cursor: &mut Cursor,
     ) -> Result<(), Fault> {
-        let mut fault = fault;
         let mut tries = 0;
         loop {
             let Fault::Io { sent: Sent::Begun, detail } = &fault else {
