@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Deadline;
+use crate::hold::Hold;
 
 /// Why an operation was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ const CANCELLED_CLOSING: u8 = 3;
 pub struct CancelToken {
     state: AtomicU8,
     hooks: Mutex<Vec<Weak<dyn Wake>>>,
+    hold: Arc<Hold>,
 }
 
 impl CancelToken {
@@ -69,6 +71,12 @@ impl CancelToken {
             self.hooks.lock().clear();
         }
         won
+    }
+
+    /// The time of this call that does not count against its limits.
+    #[must_use]
+    pub fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// Why the token was cancelled, where it was.

@@ -292,11 +292,18 @@ impl Call {
             let fits = matches!(state.phase, Phase::Running) && (state.by_worker || !by_hand);
             if fits {
                 state.asides.push(input.clone());
+                // While a person thinks, the call's limits stand still.
+                self.token.hold().begin(self.client.clock().now());
             }
             fits
         };
         self.tell();
         asked
+    }
+
+    /// One of those questions is answered or withdrawn.
+    pub(crate) fn aside_over(&self) {
+        self.token.hold().end(self.client.clock().now());
     }
 
     /// The question of a running step with this key.

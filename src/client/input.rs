@@ -110,11 +110,13 @@ impl Input {
             (Asker::Task(task), Ok(response)) => task.answer(&[InputAnswer { key: self.key().to_owned(), response }]),
             (Asker::Task(task), Err(_)) => task.refuse_input().map(|()| true),
             // A request has a form of refusal: the call goes on, with what the server makes of it.
-            (Asker::Server(question, _), Ok(response)) => {
+            (Asker::Server(question, call), Ok(response)) => {
+                over(call.as_ref());
                 question.answer(&response);
                 Ok(true)
             }
-            (Asker::Server(question, _), Err(refused)) => {
+            (Asker::Server(question, call), Err(refused)) => {
+                over(call.as_ref());
                 question.refuse(refused.message());
                 Ok(true)
             }
@@ -142,7 +144,18 @@ impl Input {
 
     /// The question needs no answer any more. True where it was open.
     pub(crate) fn withdraw(&self) -> bool {
-        self.state.swap(CLOSED, Ordering::AcqRel) == OPEN
+        let open = self.state.swap(CLOSED, Ordering::AcqRel) == OPEN;
+        if let (true, Asker::Server(_, call)) = (open, &self.asker) {
+            over(call.as_ref());
+        }
+        open
+    }
+}
+
+/// The call that waited for the answer of a server's question goes on.
+fn over(call: Option<&Arc<Call>>) {
+    if let Some(call) = call {
+        call.aside_over();
     }
 }
 

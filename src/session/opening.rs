@@ -46,6 +46,26 @@ pub(super) struct Opening<'a> {
     old_stream: bool,
 }
 
+/// How the first questions failed: later ones are only asked because of it.
+#[derive(Default)]
+struct Told {
+    discover: Option<Error>,
+    initialize: Option<Error>,
+}
+
+impl Told {
+    fn note(&mut self, step: ProbeStep, error: Option<&Error>) {
+        let slot = match step {
+            ProbeStep::Discover => &mut self.discover,
+            ProbeStep::Initialize => &mut self.initialize,
+            ProbeStep::OldStream => return,
+        };
+        if slot.is_none() {
+            *slot = error.cloned();
+        }
+    }
+}
+
 type Opened = (Arc<dyn Speaker>, ServerFacts);
 
 impl<'a> Opening<'a> {
@@ -62,10 +82,11 @@ impl<'a> Opening<'a> {
     pub(super) fn run(&mut self, notes: &mut dyn Notes) -> Result<Opened> {
         let remembered = self.remembered();
         let mut step = self.first(remembered);
-        let mut asked = Vec::new();
+        let (mut asked, mut told) = (Vec::new(), Told::default());
         loop {
             asked.push((step, self.old_stream));
             let Step { seen, stage } = self.take(step, notes);
+            told.note(step, stage.as_ref().err());
             let verdict = classify(self.transport.link(), step, &seen);
             let next = match (verdict, stage) {
                 (Verdict::Modern(version), Ok(Stage::Found(modern, found))) => {
@@ -90,11 +111,16 @@ impl<'a> Opening<'a> {
             let outdated = || remembered.is_some() && !asked.iter().any(|(step, _)| *step == ProbeStep::Discover);
             step = match next {
                 Ok(next) if !asked.contains(&(next, self.old_stream)) => next,
-                Ok(_) => return Err(Error::new(Kind::Version, "the server's answers contradict each other")),
+                // The answers contradict each other: the first one is told.
+                Ok(_) => return Err(told.discover.unwrap_or_else(|| strangers(&seen))),
                 // What was remembered does not hold any more: asked anew (`basic/versioning`).
                 Err(_) if !matches!(verdict, Verdict::NoEvidence(_)) && outdated() => {
                     self.means.verdicts.forget(self.settings.key);
                     ProbeStep::Discover
+                }
+                // HTTP+SSE was a last try: what `initialize` was answered says more.
+                Err(error) if step == ProbeStep::OldStream && matches!(verdict, Verdict::Refused(_)) => {
+                    return Err(told.initialize.unwrap_or(error));
                 }
                 Err(error) => return Err(error),
             };

@@ -146,7 +146,8 @@ impl Board {
 
     /// The next frame of an exchange.
     fn next(&self, id: i64, scope: &Scope<'_>, clock: &dyn Clock) -> Result<String, Fault> {
-        let until = Deadline::after(clock.now(), scope.idle, Budget::Idle).tighter(scope.total);
+        let since = clock.now();
+        let hold = scope.cancel.hold();
         let mut state = self.state.lock();
         loop {
             let frame = state.waiting.get_mut(&id).and_then(|waiting| waiting.frames.pop_front());
@@ -162,7 +163,11 @@ impl Board {
                 let detail = "the server's event stream ended before the answer".into();
                 return Err(Fault::Io { sent: Sent::Begun, detail });
             }
-            if let Err(expired) = until.left(clock.now()) {
+            // A question to the host moves both ends.
+            let now = clock.now();
+            let idle = Deadline::after(hold.silent_since(since, now), scope.idle, Budget::Idle);
+            let until = hold.moved(scope.total, now).tighter(idle);
+            if let Err(expired) = until.left(now) {
                 return Err(Fault::Timeout { budget: expired.0, sent: Sent::Begun });
             }
             // Running out shows above.

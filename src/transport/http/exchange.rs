@@ -53,7 +53,7 @@ impl HttpTransport {
     /// Sends one message; the head of the answer is there.
     fn send(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
         let now = self.clock.now();
-        if let Err(expired) = scope.total.left(now) {
+        if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Err(Fault::Timeout { budget: expired.0, sent: Sent::No });
         }
         let (request, widest) = letter.to.request(letter.verb, &letter.outgoing).map_err(|name| {
@@ -61,7 +61,8 @@ impl HttpTransport {
             Fault::Io { sent: Sent::No, detail: format!("the header `{name}` cannot be sent") }
         })?;
         let connect = Deadline::after(now, scope.connect, Budget::Connect).tighter(scope.total);
-        let spans = Spans { total: scope.total, idle: scope.idle, connect, widest };
+        let hold = scope.cancel.hold().clone();
+        let spans = Spans { total: scope.total, idle: scope.idle, connect, widest, hold };
         let lease = self.lanes.lend(spans).map_err(|Closed| Fault::Closed)?;
         if let Err(Cancelled(why)) = scope.cancel.on_cancel(lease.hook()) {
             return Err(Fault::Cancelled { why, sent: Sent::No });
@@ -93,7 +94,8 @@ impl HttpTransport {
             Some(Trouble::Tls(detail)) => return Fault::Tls(detail),
             Some(Trouble::Io(_)) | None => {}
         }
-        if let Err(expired) = scope.total.left(self.clock.now()) {
+        let now = self.clock.now();
+        if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Fault::Timeout { budget: expired.0, sent };
         }
         if let Some(Trouble::Io(detail)) = control.trouble() {

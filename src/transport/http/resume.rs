@@ -120,9 +120,11 @@ impl HttpTransport {
 
     fn pause(&self, pause: Duration, scope: &Scope<'_>) -> Result<(), Fault> {
         let now = self.time().now();
-        let until = Deadline::after(now, Some(pause), Budget::Wait).tighter(scope.total);
+        let total = scope.cancel.hold().moved(scope.total, now);
+        let until = Deadline::after(now, Some(pause), Budget::Wait).tighter(total);
         scope.cancel.sleep_until(until).map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::Begun })?;
-        match scope.total.left(self.time().now()) {
+        let now = self.time().now();
+        match scope.cancel.hold().moved(scope.total, now).left(now) {
             Ok(_) => Ok(()),
             Err(expired) => Err(Fault::Timeout { budget: expired.0, sent: Sent::Begun }),
         }
