@@ -71,6 +71,8 @@ pub(crate) enum IdForm {
     Other,
     Null,
     Absent,
+    /// `7.0` for `7`.
+    Float,
 }
 
 /// How the end of the body is told.
@@ -92,6 +94,8 @@ pub(crate) enum Then {
     Reset,
     /// Leave it open, send nothing more.
     Stall,
+    /// The process ends with this code.
+    Exit(u8),
 }
 
 /// One action; the default changes nothing.
@@ -107,11 +111,20 @@ pub(crate) struct Action {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) framing: Option<Framing>,
     pub(crate) content_length: Option<u64>,
+    /// Raw text around the body, and the end of a line on a pipe.
+    pub(crate) before: Vec<u8>,
     pub(crate) extra: Vec<u8>,
+    pub(crate) eol: Option<String>,
+    /// What a process says on its standard error stream first.
+    pub(crate) stderr: Vec<u8>,
+    /// A file that is written before the answer.
+    pub(crate) marker: Option<String>,
     pub(crate) slice: Option<usize>,
     pub(crate) slice_gap: Duration,
     pub(crate) cut_head: Option<usize>,
     pub(crate) cut_body: Option<usize>,
+    /// So many events of a legacy stream.
+    pub(crate) cut_events: Option<usize>,
     pub(crate) then: Option<Then>,
     pub(crate) then_after: Duration,
 }
@@ -120,6 +133,11 @@ impl Action {
     /// A bare status of refusal: no body, and the work it refuses is not done (unless `run` says so).
     pub(crate) fn refuses(&self) -> bool {
         matches!(self.payload, Payload::Normal) && self.http_status.is_some_and(|status| status >= 400)
+    }
+
+    /// Whether time passes before or while the answer is made.
+    pub(crate) fn waits(&self) -> bool {
+        self.hold.is_some() || !self.delay.is_zero() || !self.stderr.is_empty()
     }
 
     pub(crate) fn parse(value: Value) -> Result<Self, ScriptError> {
@@ -141,11 +159,16 @@ impl Action {
             headers: fields.headers("headers")?,
             framing: framing(fields)?,
             content_length: fields.number("content_length")?,
+            before: fields.text("before")?.unwrap_or_default().into_bytes(),
             extra: fields.text("extra")?.unwrap_or_default().into_bytes(),
+            eol: fields.text("eol")?,
+            stderr: fields.take("stderr").map(noise).transpose()?.unwrap_or_default(),
+            marker: fields.text("marker")?,
             slice: fields.size("slice_bytes")?.map(|size| size.max(1)),
             slice_gap: millis(fields, "slice_gap_ms")?,
             cut_head: fields.size("cut_head_after")?,
             cut_body: fields.size("cut_body_after")?,
+            cut_events: fields.size("cut_after_events")?,
             then: then(fields)?,
             then_after: millis(fields, "then_after_ms")?,
             payload: Payload::Normal,
@@ -156,6 +179,10 @@ impl Action {
     }
 
     fn shortcuts(&mut self, fields: &mut Fields) -> Result<(), ScriptError> {
+        if let Some(code) = fields.number("exit")? {
+            let code = u8::try_from(code).map_err(|_| fields.wrong("exit", "a code from 0 to 255", &code.into()))?;
+            self.then = Some(Then::Exit(code));
+        }
         for (key, end) in [("never", Then::Stall), ("reset", Then::Reset), ("close", Then::CloseSilently)] {
             if fields.flag(key)? == Some(true) {
                 self.payload = Payload::Nothing;
@@ -210,6 +237,7 @@ fn id_form(fields: &mut Fields) -> Result<IdForm, ScriptError> {
         ("other", IdForm::Other),
         ("null", IdForm::Null),
         ("absent", IdForm::Absent),
+        ("float", IdForm::Float),
     ];
     Ok(choice(fields, "id", &choices)?.unwrap_or_default())
 }
@@ -231,7 +259,7 @@ fn then(fields: &mut Fields) -> Result<Option<Then>, ScriptError> {
 }
 
 fn payload(fields: &mut Fields) -> Result<Payload, ScriptError> {
-    let keys = ["nothing", "result", "error", "message", "body", "body_base64", "sse", "task"];
+    let keys = ["nothing", "result", "error", "message", "body", "body_base64", "sse", "lines", "task"];
     let given: Vec<&str> = keys.into_iter().filter(|key| fields.has(key)).collect();
     if given.len() > 1 {
         return Err(ScriptError(format!("action: \"{}\" and \"{}\" exclude each other", given[0], given[1])));
@@ -248,9 +276,25 @@ fn payload(fields: &mut Fields) -> Result<Payload, ScriptError> {
         "message" => Payload::Message(fields.take(key).unwrap_or_default()),
         "body" => Payload::Raw(fields.text(key)?.unwrap_or_default().into_bytes()),
         "body_base64" => Payload::Raw(bytes(fields, key)?),
-        "sse" => Payload::Sse(fields.list(key)?.into_iter().map(frame).collect::<Result<_, _>>()?),
+        "sse" | "lines" => Payload::Sse(fields.list(key)?.into_iter().map(frame).collect::<Result<_, _>>()?),
         _ => Payload::Task(fields.object(key)?.unwrap_or_default()),
     })
+}
+
+/// A text with its line end, or `{"bytes": n, "newline": true}`: so many bytes, in lines or in one piece.
+fn noise(value: Value) -> Result<Vec<u8>, ScriptError> {
+    if let Some(text) = value.as_str() {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let mut fields = Fields::new("stderr", value)?;
+    let size = fields.size("bytes")?.unwrap_or(0);
+    let lines = fields.flag("newline")?.unwrap_or(true);
+    fields.end()?;
+    let mut bytes = vec![b'e'; size];
+    if lines {
+        bytes.iter_mut().skip(79).step_by(80).for_each(|byte| *byte = b'\n');
+    }
+    Ok(bytes)
 }
 
 fn bytes(fields: &mut Fields, key: &str) -> Result<Vec<u8>, ScriptError> {

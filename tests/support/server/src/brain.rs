@@ -113,7 +113,8 @@ impl Brain {
         Ok(())
     }
 
-    fn dispatch(&self, call: &Call<'_>) -> Result<Reply, RpcError> {
+    /// Does the work of a request.
+    pub(crate) fn dispatch(&self, call: &Call<'_>) -> Result<Reply, RpcError> {
         let plain = |result: Value| Ok(Reply::result(call.id, &result));
         match call.method {
             "server/discover" => plain(self.discover()),
@@ -238,7 +239,7 @@ fn sign(body: &mut Body) {
     match body {
         Body::Message(message) => message.get_mut("result").into_iter().for_each(sign_result),
         Body::Frames(frames) => frames.iter_mut().filter_map(Frame::result_mut).for_each(sign_result),
-        Body::Empty | Body::Raw(_) | Body::Listen(_) => {}
+        Body::Empty | Body::Raw(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => {}
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::action::{Content, Frame, FrameBody};
+use crate::asks;
 use crate::brain::Brain;
 use crate::content::{PNG, WAV};
 use crate::jobs;
+use crate::process;
 use crate::rounds::{answers, input_required, question, unseal};
 use crate::rpc::{Call, RpcError};
 use crate::suite;
@@ -39,12 +41,14 @@ pub(crate) fn call(brain: &Brain, call: &Call<'_>) -> Result<Answer, RpcError> {
         "sleep" => return Ok(sleep(call)),
         "count" => count(brain, call),
         "change" => change(brain, call),
+        "environment" => process::environment(),
+        "arguments" => process::arguments(),
         "slow_job" | "fail_job" | "cancelled_job" | "tool_error_job" | "ask_then_task" => {
             return jobs::call(brain, call, name);
         }
         other if brain.options.tools.iter().any(|tool| tool["name"] == other) => echo(call),
         other if other.starts_with("extra_") => text("extra"),
-        other => return suite::call(brain, call, other),
+        other => return asks::call(brain, call, other).unwrap_or_else(|| suite::call(brain, call, other)),
     };
     Ok(Answer::Result(answer))
 }
@@ -85,7 +89,8 @@ fn rpc_error(call: &Call<'_>) -> RpcError {
     RpcError::new(code, "the tool raised a protocol error").with(json!({"detail": "told by the tool"}))
 }
 
-fn message_frame(delay: Duration, content: Content) -> Frame {
+/// A message on the way to the result.
+pub(crate) fn message_frame(delay: Duration, content: Content) -> Frame {
     let body = FrameBody::Event { prefix: String::new(), content, eol: "\n".to_owned() };
     Frame { delay, hold: None, body }
 }

@@ -34,6 +34,10 @@ pub(crate) fn answer(shared: &Shared, head: &Head) -> Reply {
             brain.change(|world| world.streams.end(graceful));
             json!({})
         }
+        ("POST", "forget_sessions") => {
+            brain.change(|world| world.sessions.forget_all());
+            json!({})
+        }
         ("POST", "cut") => {
             shared.cut();
             json!({})
@@ -69,6 +73,7 @@ fn counters(shared: &Shared) -> Value {
     let world = shared.brain.world.lock();
     json!({
         "counters": world.counters, "tasks": world.tasks.len(), "held": world.gates.waiting(),
+        "sessions": world.sessions.len(),
         "accepted": shared.accepted(), "open": shared.open_count(),
     })
 }

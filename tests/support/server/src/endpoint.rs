@@ -1,25 +1,33 @@
 //! The MCP endpoint over HTTP as the specification wants it: method, path, origin, headers, then the brain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::action::{Content, Frame, FrameBody};
 use crate::headers;
-use crate::http::Parsed;
+use crate::parsed::Parsed;
 use crate::rpc::{Body, INVALID_REQUEST, PARSE, Reply, RpcError};
 use crate::shared::Shared;
+use crate::streamable;
 use crate::wire::Request;
 
 /// What the 2026-07-28 server says.
-pub(crate) fn well_behaved(shared: &Shared, request: &Request, parsed: &Parsed) -> Reply {
+pub(crate) fn well_behaved(shared: &Arc<Shared>, request: &Request, parsed: &Parsed) -> Reply {
     let options = &shared.brain.options;
     let head = &request.head;
     if !local(head.header("origin")) || !local(head.header("host")) {
         return Reply::new(403, Body::Empty);
     }
+    if let Some(reply) = streamable::sse(shared, request, parsed) {
+        return reply;
+    }
     if head.plain_path() != options.path {
         return Reply::new(404, Body::Empty);
+    }
+    if streamable::concerns(shared, head, parsed) {
+        return streamable::answer(shared, request, parsed);
     }
     if head.method != "POST" {
         let mut reply = Reply::new(405, Body::Empty);

@@ -4,21 +4,21 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
-
 use crate::action::{Action, Framing, Then};
 use crate::control;
 use crate::endpoint::well_behaved;
 use crate::fast;
-use crate::headers::name_of;
-use crate::line::{Line, Wake};
+use crate::line::Line;
 use crate::log::Recorded;
 use crate::outlet::Sent;
+use crate::parsed::Parsed;
+use crate::peer::{Peer, Wake};
 use crate::render;
 use crate::rpc::{Body, Reply};
 use crate::rules::Facts;
 use crate::send::send;
 use crate::shared::Shared;
+use crate::streamable;
 use crate::subst::Vars;
 use crate::wire::{Reader, Request};
 
@@ -63,7 +63,7 @@ pub(crate) fn answer(line: &Line, request: &Request) -> bool {
         let reply = control::answer(&line.shared, &request.head);
         return send(line, reply, &Action::default(), &Vars::default(), request.last) == Sent::Whole && !request.last;
     }
-    let parsed = Parsed::new(request);
+    let parsed = Parsed::new(&request.body);
     let number = record(line, request, &parsed);
     let (action, count) = decide(line, request, &parsed);
     let vars = parsed.vars(&line.shared, count);
@@ -81,98 +81,28 @@ pub(crate) fn answer(line: &Line, request: &Request) -> bool {
     goes_on
 }
 
-/// The body read as JSON-RPC, as far as it is.
-pub(crate) struct Parsed {
-    pub(crate) message: Option<Value>,
-    pub(crate) method: Option<String>,
-    name: Option<String>,
-}
-
-impl Parsed {
-    fn new(request: &Request) -> Self {
-        let message: Option<Value> = serde_json::from_slice(&request.body).ok();
-        let method = message.as_ref().and_then(|message| message.get("method")?.as_str()).map(str::to_owned);
-        let params = message.as_ref().and_then(|message| message.get("params")?.as_object());
-        let name =
-            method.as_deref().zip(params).and_then(|(method, params)| name_of(method, params)).map(str::to_owned);
-        Self { message, method, name }
-    }
-
-    pub(crate) fn params(&self) -> Option<&Value> {
-        self.message.as_ref()?.get("params")
-    }
-
-    fn vars(&self, shared: &Shared, count: u64) -> Vars {
-        let at = |pointer: &str| {
-            self.message.as_ref().and_then(|message| message.pointer(pointer)).cloned().unwrap_or_default()
-        };
-        if shared.rules.is_empty() && shared.brain.lives.is_empty() {
-            // Nothing scripted: spare large arguments the copying.
-            return Vars::new(vec![("$id", at("/id"))]);
-        }
-        let now = shared.brain.clock.iso(shared.brain.clock.now());
-        let port = shared.base.rsplit(':').next().unwrap_or_default();
-        Vars::new(vec![
-            ("$id", at("/id")),
-            ("$token", at("/params/_meta/progressToken")),
-            ("$taskId", at("/params/taskId")),
-            ("$name", self.name.clone().into()),
-            ("$arguments", at("/params/arguments")),
-            ("$params", at("/params")),
-            ("$n", count.into()),
-            ("$now", now.into()),
-            ("$base", shared.base.clone().into()),
-            ("$port", port.into()),
-        ])
-    }
-}
-
 fn record(line: &Line, request: &Request, parsed: &Parsed) -> u64 {
     let clock = &line.shared.brain.clock;
     line.shared.record(Recorded {
-        number: 0,
-        at_us: clock.micros(clock.now()),
-        answered_us: None,
-        done_us: None,
-        connection: line.number,
-        http_method: request.head.method.clone(),
         path: request.head.path.clone(),
         headers: request.head.headers.clone(),
-        body: String::from_utf8_lossy(&request.body).into_owned(),
         reads: request.reads,
         method: parsed.method.clone(),
         name: parsed.name.clone(),
-        status: None,
-        closed_early: false,
+        ..Recorded::new(clock.micros(clock.now()), line.number, &request.head.method, &request.body)
     })
 }
 
 fn decide(line: &Line, request: &Request, parsed: &Parsed) -> (Action, u64) {
-    if line.shared.rules.is_empty() {
-        return (Action::default(), 0);
-    }
-    let mut world = line.shared.brain.world.lock();
-    let name = parsed.name.as_deref();
-    let is_task = parsed.method.as_deref().is_some_and(|method| method.starts_with("tasks/"));
-    let tool = if is_task {
-        name.and_then(|name| world.tasks.tool_of(name)).map(str::to_owned)
-    } else {
-        name.map(str::to_owned)
-    };
     let facts = Facts {
-        accept: false,
         connection: line.number,
         http: &request.head.method,
         path: request.head.plain_path(),
         headers: &request.head.headers,
-        method: parsed.method.as_deref(),
-        name,
-        tool: tool.as_deref(),
-        params: parsed.params(),
+        ..Facts::default()
     };
-    world.hits.decide(&line.shared.rules, &facts).unwrap_or_default()
+    parsed.decide(&line.shared, facts)
 }
-
 /// How a request was answered.
 struct Outcome {
     sent: Sent,
@@ -212,6 +142,7 @@ fn carry_out(line: &Line, request: &Request, parsed: &Parsed, action: Action, va
         return Outcome::gone(action);
     }
     render::adjust(&mut reply, &action, vars);
+    streamable::divert(&line.shared, &request.head, &mut reply);
     // Taken before the first byte: a client's pause, measured from here, never looks shorter than it was.
     let began = line.shared.brain.clock.now();
     let status = Some(reply.status).filter(|status| *status > 0);
@@ -237,7 +168,7 @@ fn after(line: &Line, action: &Action, sent: Sent, last: bool) -> bool {
     }
     match then {
         Then::Keep => {}
-        Then::Close | Then::CloseSilently => line.close(),
+        Then::Close | Then::CloseSilently | Then::Exit(_) => line.close(),
         Then::Reset => line.arm_reset(),
         Then::Stall => {
             line.stall();

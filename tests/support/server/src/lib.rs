@@ -8,9 +8,12 @@
 //! - `server`: the server as tests hold it; `shared`: what its connections share
 //! - `http`: the carrier; `wire` reads requests, `endpoint` judges them with `headers`, `send`, `render` and `outlet`
 //!   write answers, `line` is the connection, `control` is the door for other processes
+//! - `stdio`: the other carrier; `pipe` is its end of the pipes, `flight` one request on them
+//! - `parsed`, `peer`: what both carriers know of a request, and how they wait; `cli`: the command line
 //! - `script`, `rules`, `action`, `lives`, `subst`, `fields`: the script and what it does
-//! - `brain`: the protocol; `tools`, `calls`, `jobs`, `rounds`, `suite`, `content` are what it offers,
+//! - `brain`: the protocol; `tools`, `calls`, `asks`, `jobs`, `rounds`, `suite`, `content` are what it offers,
 //!   `tasks` (with `plan`) and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
+//! - `legacy`, `session`, `talk`: the eras before; `streamable`, `stream` carry them over HTTP
 //! - `log`: the record; `clock`: the time; `fast`: the peers for benchmarks
 //!
 //! ```
@@ -21,23 +24,31 @@
 //! ```
 
 mod action;
+mod asks;
 mod brain;
 mod calls;
+mod cli;
 mod clock;
 mod content;
 mod control;
 mod endpoint;
 mod fast;
 mod fields;
+mod flight;
 mod headers;
 mod http;
 mod jobs;
+mod legacy;
 mod line;
 mod listen;
 mod lives;
 mod log;
 mod outlet;
+mod parsed;
+mod peer;
+mod pipe;
 mod plan;
+mod process;
 mod render;
 mod rounds;
 mod rpc;
@@ -45,14 +56,20 @@ mod rules;
 mod script;
 mod send;
 mod server;
+mod session;
 mod shared;
+mod stdio;
+mod stream;
+mod streamable;
 mod subst;
 mod suite;
+mod talk;
 mod tasks;
 mod tools;
 mod wire;
 mod world;
 
+pub use cli::main;
 pub use fast::raw_echo;
 pub use fields::ScriptError;
 pub use log::Recorded;

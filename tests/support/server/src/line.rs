@@ -1,16 +1,12 @@
-//! One connection as a place to wait and to write: waits end early when the client leaves or the server stops.
+//! One connection as a place to write.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::clock::now;
-use crate::listen::{Listener, Turn};
+use crate::peer::Peer;
 use crate::shared::Shared;
-use crate::world::World;
 
 /// A connection with its server.
 pub(crate) struct Line {
@@ -19,117 +15,9 @@ pub(crate) struct Line {
     pub(crate) number: u64,
 }
 
-/// Why a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
-    Ready,
-    Gone,
-    Stopped,
-}
-
-/// What a listening stream has to do.
-pub(crate) enum Heard {
-    Say(Value),
-    /// Nothing for a while: time for a comment line.
-    Idle,
-    Ended {
-        graceful: bool,
-    },
-    Gone,
-}
-
-/// How often a waiting connection looks whether its client is still there.
-const LOOK: Duration = Duration::from_millis(50);
-
 impl Line {
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         (&*self.stream).write_all(bytes)
-    }
-
-    /// Waits this long.
-    pub(crate) fn pause(&self, time: Duration) -> Wake {
-        if time.is_zero() { Wake::Ready } else { self.wait(now().checked_add(time), |_| false) }
-    }
-
-    /// Waits for ever.
-    pub(crate) fn stall(&self) -> Wake {
-        self.wait(None, |_| false)
-    }
-
-    /// Waits at a gate until it is released.
-    fn hold(&self, gate: &str) -> Wake {
-        let entered = self.shared.brain.change(|world| world.gates.enter());
-        let wake = self.wait(None, |world| world.gates.free(gate, entered));
-        self.shared.brain.change(|world| world.gates.leave());
-        wake
-    }
-
-    /// Waits at a gate, if there is one, and then so long.
-    pub(crate) fn before(&self, hold: Option<&str>, delay: Duration) -> Wake {
-        match hold.map_or(Wake::Ready, |gate| self.hold(gate)) {
-            Wake::Ready => self.pause(delay),
-            ended @ (Wake::Gone | Wake::Stopped) => ended,
-        }
-    }
-
-    fn wait(&self, until: Option<Instant>, ready: impl Fn(&World) -> bool) -> Wake {
-        let brain = &self.shared.brain;
-        let mut world = brain.world.lock();
-        loop {
-            if world.stopping {
-                return Wake::Stopped;
-            }
-            let present = now();
-            if ready(&world) || until.is_some_and(|until| until <= present) {
-                return Wake::Ready;
-            }
-            let look = present + LOOK;
-            let timed_out = brain.moved.wait_until(&mut world, until.map_or(look, |until| until.min(look))).timed_out();
-            if timed_out && self.gone() {
-                return Wake::Gone;
-            }
-        }
-    }
-
-    /// The next thing to do for a subscription.
-    pub(crate) fn hear(&self, listener: &mut Listener, round: u64) -> Heard {
-        let brain = &self.shared.brain;
-        let idle = now() + Duration::from_millis(brain.options.keep_alive_ms);
-        let mut world = brain.world.lock();
-        loop {
-            if world.stopping {
-                return Heard::Ended { graceful: true };
-            }
-            if let Some(graceful) = world.streams.ended_since(round) {
-                return Heard::Ended { graceful };
-            }
-            let due = match listener.turn(brain, &mut world) {
-                Turn::Say(message) => return Heard::Say(message),
-                Turn::Wait(due) => due,
-            };
-            let present = now();
-            if present >= idle {
-                return Heard::Idle;
-            }
-            let look = (present + LOOK).min(idle);
-            let until = due.map_or(look, |due| due.min(look));
-            if brain.moved.wait_until(&mut world, until).timed_out() && self.gone() {
-                return Heard::Gone;
-            }
-        }
-    }
-
-    /// Whether the client has closed its side.
-    pub(crate) fn gone(&self) -> bool {
-        if self.stream.set_nonblocking(true).is_err() {
-            return true;
-        }
-        let seen = self.stream.peek(&mut [0]);
-        let _ = self.stream.set_nonblocking(false);
-        match seen {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-        }
     }
 
     /// Closes in order, after what was written.
@@ -140,5 +28,23 @@ impl Line {
     /// Makes the close that follows a reset.
     pub(crate) fn arm_reset(&self) {
         let _ = socket2::SockRef::from(&*self.stream).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Peer for Line {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn gone(&self) -> bool {
+        if self.stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let seen = self.stream.peek(&mut [0]);
+        let _ = self.stream.set_nonblocking(false);
+        match seen {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! The record of what clients sent.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
 
 use serde_json::{Value, json};
 
-/// One HTTP request as it arrived, and how its answer ended.
+/// One request as it arrived, and how its answer ended.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// Position in the record, from 0, counting requests that fell out of it too.
@@ -17,7 +19,7 @@ pub struct Recorded {
     pub done_us: Option<u64>,
     /// The connection, counted from 1 in the order of acceptance.
     pub connection: u64,
-    /// `POST`, `GET`, ...
+    /// `POST`, `GET`, ...; on standard input `line`, `end` at its end, and `grandchild` (with its process id as body).
     pub http_method: String,
     /// Path with query.
     pub path: String,
@@ -38,6 +40,26 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// An entry with what every carrier knows.
+    pub(crate) fn new(at_us: u64, connection: u64, http_method: &str, body: &[u8]) -> Self {
+        Self {
+            number: 0,
+            at_us,
+            answered_us: None,
+            done_us: None,
+            connection,
+            http_method: http_method.to_owned(),
+            path: String::new(),
+            headers: Vec::new(),
+            body: String::from_utf8_lossy(body).into_owned(),
+            reads: 0,
+            method: None,
+            name: None,
+            status: None,
+            closed_early: false,
+        }
+    }
+
     /// The value of the first header of this name, compared without case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -69,11 +91,17 @@ pub(crate) struct Log {
     entries: VecDeque<Recorded>,
     limit: usize,
     next: u64,
+    /// Gets each entry as a line when it comes and whenever it changes.
+    sink: Option<File>,
 }
 
 impl Log {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), limit, next: 0 }
+        Self { entries: VecDeque::new(), limit, next: 0, sink: None }
+    }
+
+    pub(crate) fn write_to(&mut self, file: File) {
+        self.sink = Some(file);
     }
 
     /// Keeps `entry` and returns its number; the oldest one falls out over the limit.
@@ -85,6 +113,7 @@ impl Log {
                 self.entries.pop_front();
             }
             entry.number = number;
+            write(&mut self.sink, &entry);
             self.entries.push_back(entry);
         }
         number
@@ -96,6 +125,7 @@ impl Log {
         let index = number.checked_sub(self.next - kept).and_then(|at| usize::try_from(at).ok());
         if let Some(entry) = index.and_then(|at| self.entries.get_mut(at)) {
             change(entry);
+            write(&mut self.sink, entry);
         }
     }
 
@@ -105,5 +135,11 @@ impl Log {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+    }
+}
+
+fn write(sink: &mut Option<File>, entry: &Recorded) {
+    if let Some(file) = sink {
+        let _ = file.write_all(format!("{}\n", entry.to_json()).as_bytes());
     }
 }

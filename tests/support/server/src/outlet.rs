@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use crate::action::{Action, Framing};
-use crate::line::{Line, Wake};
+use crate::line::Line;
+use crate::peer::{Peer, Wake};
 
 /// How the writing of an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

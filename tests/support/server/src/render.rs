@@ -64,6 +64,11 @@ pub(crate) fn form_id(message: &mut Value, form: IdForm) {
     match form {
         IdForm::Same | IdForm::Absent => {}
         IdForm::Text => *id = id.as_str().map_or_else(|| id.to_string(), str::to_owned).into(),
+        IdForm::Float => {
+            if let Some(number) = id.as_i64() {
+                *id = serde_json::from_str(&format!("{number}.0")).unwrap_or_default();
+            }
+        }
         IdForm::Null => *id = Value::Null,
         IdForm::Other => {
             *id = match id.as_i64() {
@@ -80,8 +85,17 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
         FrameBody::Raw(bytes) => return vars.fill_bytes(bytes),
         FrameBody::Event { prefix, content, eol } => (prefix, content, eol),
     };
+    let prefix = vars.fill_text(prefix);
+    match message(content, action, vars) {
+        None => format!("{prefix}{eol}").into_bytes(),
+        Some(message) => format!("{prefix}data: {message}{eol}{eol}").into_bytes(),
+    }
+}
+
+/// The message that a frame carries.
+pub(crate) fn message(content: &Content, action: &Action, vars: &Vars) -> Option<Value> {
     let mut message = match content {
-        Content::None => return format!("{}{eol}", vars.fill_text(prefix)).into_bytes(),
+        Content::None => return None,
         Content::Result(result) => {
             json!({"jsonrpc": "2.0", "id": vars.fill(&"$id".into()), "result": vars.fill(result)})
         }
@@ -92,13 +106,20 @@ pub(crate) fn frame(frame: &Frame, action: &Action, vars: &Vars) -> Vec<u8> {
         Content::Ready(message) => message.clone(),
     };
     // A whole message from a script stays as written.
-    if !matches!(content, Content::Message(_)) && message.get("method").is_none() {
+    if !matches!(content, Content::Message(_)) {
+        shape(&mut message, action, vars);
+    }
+    Some(message)
+}
+
+/// Patches an answer and forms its id; a notification or question stays as it is.
+pub(crate) fn shape(message: &mut Value, action: &Action, vars: &Vars) {
+    if message.get("method").is_none() {
         if let (Some(patch), Some(result)) = (&action.patch, message.get_mut("result")) {
             lay_over(result, &vars.fill(patch));
         }
-        form_id(&mut message, action.id);
+        form_id(message, action.id);
     }
-    format!("{}data: {message}{eol}{eol}", vars.fill_text(prefix)).into_bytes()
 }
 
 /// How a body ends, and whether the connection ends with it.
@@ -118,13 +139,13 @@ pub(crate) fn head(reply: &Reply, action: &Action, vars: &Vars, ending: Ending) 
     match &reply.body {
         Body::Empty => {}
         Body::Message(_) | Body::Raw(_) => put("Content-Type", "application/json".to_owned()),
-        Body::Frames(_) | Body::Listen(_) => {
+        Body::Frames(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => {
             put("Content-Type", "text/event-stream".to_owned());
             put("Cache-Control", "no-cache".to_owned());
             put("X-Accel-Buffering", "no".to_owned());
         }
     }
-    match (action.content_length.or(length), framing) {
+    match (action.content_length.or(length.filter(|_| reply.status != 204)), framing) {
         (Some(length), Framing::Length | Framing::Close) => put("Content-Length", length.to_string()),
         (_, Framing::Chunked) => put("Transfer-Encoding", "chunked".to_owned()),
         (None, Framing::Length | Framing::Close) => {}

@@ -29,13 +29,14 @@ fn capability(question: &Value) -> &'static str {
     match question["method"].as_str() {
         Some("sampling/createMessage") => "sampling",
         Some("roots/list") => "roots",
+        Some("ping") => "ping",
         _ => "elicitation",
     }
 }
 
 /// -32021 unless the client declared what these questions need.
 pub(crate) fn declared(brain: &Brain, call: &Call<'_>, questions: &Map<String, Value>) -> Result<(), RpcError> {
-    let lacking = questions.values().map(capability).find(|name| !call.has_capability(name));
+    let lacking = questions.values().map(capability).find(|name| *name != "ping" && !call.has_capability(name));
     match lacking.filter(|_| brain.options.check_capabilities) {
         Some(name) => Err(RpcError::missing(json!({name: {}}))),
         None => Ok(()),
@@ -89,6 +90,7 @@ pub(crate) fn answers(call: &Call<'_>, questions: &Map<String, Value>) -> Option
 fn sensible(question: &Value, answer: &Value) -> bool {
     match capability(question) {
         "sampling" => answer.get("content").is_some(),
+        "ping" => true,
         "roots" => answer.get("roots").is_some_and(Value::is_array),
         _ => match answer.get("action").and_then(Value::as_str) {
             Some("accept") => {

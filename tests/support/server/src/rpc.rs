@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Frame};
 use crate::listen::Listener;
+use crate::talk::{Feed, Talk};
 
 /// The tasks extension.
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -138,6 +139,9 @@ pub(crate) enum Body {
     Raw(Vec<u8>),
     Frames(Vec<Frame>),
     Listen(Box<Listener>),
+    /// The answer to a request of a legacy era, and the stream of its GET.
+    Talk(Box<Talk>),
+    Feed(Box<Feed>),
 }
 
 impl Reply {

@@ -21,6 +21,7 @@ pub(crate) struct Rule {
 #[derive(Clone, Debug, Default)]
 struct Pattern {
     accept: bool,
+    end: bool,
     http: Option<String>,
     path: Option<String>,
     method: Option<String>,
@@ -36,6 +37,8 @@ struct Pattern {
 pub(crate) struct Facts<'a> {
     /// A connection was accepted; nothing has been read.
     pub(crate) accept: bool,
+    /// Standard input ended.
+    pub(crate) end: bool,
     pub(crate) connection: u64,
     pub(crate) http: &'a str,
     pub(crate) path: &'a str,
@@ -64,6 +67,7 @@ impl Rule {
         let per_connection = choice(&mut fields, "per", &[("server", false), ("connection", true)])?;
         let pattern = Pattern {
             accept: fields.flag("accept")?.unwrap_or(false),
+            end: fields.flag("end")?.unwrap_or(false),
             http: fields.text("http")?,
             path: fields.text("path")?,
             method: fields.text("method")?,
@@ -92,6 +96,7 @@ fn header_tests(fields: &mut Fields) -> Result<Vec<(String, Option<String>)>, Sc
 impl Pattern {
     fn fits(&self, facts: &Facts<'_>) -> bool {
         self.accept == facts.accept
+            && self.end == facts.end
             && self.connection.is_none_or(|number| number == facts.connection)
             && self.http.as_deref().is_none_or(|http| http.eq_ignore_ascii_case(facts.http))
             && self.path.as_deref().is_none_or(|path| glob(path, facts.path))

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::action::{Action, Framing};
+use crate::action::{Action, Framing, choice};
 use crate::fields::{Fields, ScriptError};
+use crate::legacy::{Era, Legacy};
 use crate::rules::Rule;
 
 /// What the server shall do other than behave well. The default script is the well-behaved server.
@@ -103,6 +104,11 @@ pub(crate) struct Options {
     pub(crate) keep_alive_ms: u64,
     pub(crate) error_status: Vec<(i64, u16)>,
     pub(crate) record_limit: usize,
+    /// On a pipe: a child that holds the pipes open for so long.
+    pub(crate) grandchild_ms: Option<u64>,
+    pub(crate) ignore_sigterm: bool,
+    pub(crate) era: Era,
+    pub(crate) legacy: Legacy,
 }
 
 impl Default for Options {
@@ -127,6 +133,10 @@ impl Default for Options {
             keep_alive_ms: 15_000,
             error_status: Vec::new(),
             record_limit: 50_000,
+            grandchild_ms: None,
+            ignore_sigterm: false,
+            era: Era::Modern,
+            legacy: Legacy::default(),
         }
     }
 }
@@ -134,6 +144,7 @@ impl Default for Options {
 impl Options {
     fn parse(value: Value) -> Result<Self, ScriptError> {
         let base = Self::default();
+        let eras = [("modern", Era::Modern), ("legacy", Era::Legacy), ("both", Era::Both)];
         let mut fields = Fields::new("options", value)?;
         let options = Self {
             host: fields.text("host")?.unwrap_or(base.host),
@@ -158,13 +169,17 @@ impl Options {
             keep_alive_ms: fields.number("keep_alive_ms")?.unwrap_or(base.keep_alive_ms),
             error_status: error_status(fields.object("error_status")?.unwrap_or_default())?,
             record_limit: fields.size("record_limit")?.unwrap_or(base.record_limit),
+            grandchild_ms: fields.number("grandchild_ms")?,
+            ignore_sigterm: fields.flag("ignore_sigterm")?.unwrap_or(base.ignore_sigterm),
+            era: choice(&mut fields, "era", &eras)?.unwrap_or(base.era),
+            legacy: fields.object("legacy")?.map_or(Ok(base.legacy), |map| Legacy::parse(Value::Object(map)))?,
         };
         fields.end()?;
         Ok(options)
     }
 }
 
-fn texts(items: Vec<Value>) -> Vec<String> {
+pub(crate) fn texts(items: Vec<Value>) -> Vec<String> {
     items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 

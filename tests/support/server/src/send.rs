@@ -1,11 +1,13 @@
 //! Writing an answer: whole, as a stream of frames, or as a subscription.
 
 use crate::action::{Action, Framing, Then};
-use crate::line::{Heard, Line, Wake};
+use crate::line::Line;
 use crate::listen::Listener;
 use crate::outlet::{Outlet, Sent};
+use crate::peer::{Heard, Peer, Wake};
 use crate::render::{self, Ending};
 use crate::rpc::{Body, Reply};
+use crate::stream;
 use crate::subst::Vars;
 
 /// Writes `reply` as `action` wants it.
@@ -17,7 +19,7 @@ pub(crate) fn send(line: &Line, reply: Reply, action: &Action, vars: &Vars, last
         Body::Empty => Some(Vec::new()),
         Body::Message(message) => Some(message.to_string().into_bytes()),
         Body::Raw(bytes) => Some(bytes.clone()),
-        Body::Frames(_) | Body::Listen(_) => None,
+        Body::Frames(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => None,
     };
     match whole {
         Some(bytes) => send_whole(line, &reply, action, vars, (&bytes, last)),
@@ -27,9 +29,12 @@ pub(crate) fn send(line: &Line, reply: Reply, action: &Action, vars: &Vars, last
 
 fn send_whole(line: &Line, reply: &Reply, action: &Action, vars: &Vars, (bytes, last): (&[u8], bool)) -> Sent {
     let framing = action.framing.unwrap_or(line.shared.brain.options.framing);
-    let length = (framing == Framing::Length).then(|| u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let before = vars.fill_bytes(&action.before);
+    let size = before.len() + bytes.len();
+    let length = (framing == Framing::Length).then(|| u64::try_from(size).unwrap_or(u64::MAX));
     let mut outlet = Outlet::new(line, action, framing);
     outlet.head(&render::head(reply, action, vars, Ending { framing, length, last }));
+    outlet.body(&before);
     outlet.body(bytes);
     outlet.end(&vars.fill_bytes(&action.extra));
     outlet.flush()
@@ -42,9 +47,22 @@ fn send_stream(line: &Line, reply: Reply, action: &Action, vars: &Vars, last: bo
     };
     let mut outlet = Outlet::new(line, action, framing);
     outlet.head(&render::head(&reply, action, vars, Ending { framing, length: None, last }));
+    outlet.body(&vars.fill_bytes(&action.before));
     match reply.body {
         Body::Listen(mut listener) => {
             let sent = push(line, &mut listener, &mut outlet);
+            if sent != Sent::Whole {
+                return sent;
+            }
+        }
+        Body::Talk(talk) => {
+            let sent = stream::talk(line, talk, &mut outlet, action, vars);
+            if sent != Sent::Whole {
+                return sent;
+            }
+        }
+        Body::Feed(feed) => {
+            let sent = stream::feed(line, *feed, &mut outlet, action);
             if sent != Sent::Whole {
                 return sent;
             }

@@ -33,12 +33,13 @@ impl TestServer {
     /// # Errors
     /// The address cannot be bound.
     pub fn start_at(script: Script, port: u16, fast: bool) -> std::io::Result<Self> {
-        let host = script.options.host.clone();
-        let listener = TcpListener::bind((host.trim_matches(['[', ']']), port))?;
+        let (listener, base) = bind(&script.options.host, port)?;
+        Self::listen(Arc::new(Shared::new(script, base, fast)), listener)
+    }
+
+    /// Serves what is shared with another carrier.
+    pub(crate) fn listen(shared: Arc<Shared>, listener: TcpListener) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
-        let name = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
-        let base = format!("http://{name}:{}", address.port());
-        let shared = Arc::new(Shared::new(script, base, fast));
         let inner = Arc::clone(&shared);
         let acceptor = Builder::new().name("test-server".to_owned()).spawn(move || accept(&inner, &listener))?;
         Ok(Self { shared, address, acceptor: Some(acceptor) })
@@ -127,6 +128,16 @@ impl TestServer {
         self.shared.brain.tasks(|tasks, _| tasks.forget(task))
     }
 
+    /// Forgets every session of a legacy era, as a restarted server would; their ids are known to be lost.
+    pub fn forget_sessions(&self) {
+        self.shared.brain.change(|world| world.sessions.forget_all());
+    }
+
+    /// Sessions of a legacy era that are open now.
+    pub fn sessions(&self) -> usize {
+        self.shared.brain.world.lock().sessions.len()
+    }
+
     /// Tells listeners that a list changed: `"tools"`, `"prompts"` or `"resources"`.
     ///
     /// # Panics
@@ -200,6 +211,14 @@ impl Drop for TestServer {
             let _ = acceptor.join();
         }
     }
+}
+
+/// A listener, and its address as a URL.
+pub(crate) fn bind(host: &str, port: u16) -> std::io::Result<(TcpListener, String)> {
+    let listener = TcpListener::bind((host.trim_matches(['[', ']']), port))?;
+    let name = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    let base = format!("http://{name}:{}", listener.local_addr()?.port());
+    Ok((listener, base))
 }
 
 fn count(entries: &[Recorded], method: &str) -> usize {

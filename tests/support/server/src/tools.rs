@@ -66,6 +66,12 @@ fn own(tools: &mut Vec<Value>) {
         ("big", "A text of so many bytes", json!({"bytes": whole()})),
         ("binary", "Image, audio, resource and link blocks", json!({})),
         ("sleep", "Answers after so many milliseconds", json!({"ms": whole()})),
+        ("ask_elicitation", "Asks for a name", json!({"on": text()})),
+        ("ask_sampling", "Asks for a sentence", json!({"on": text()})),
+        ("ask_roots", "Asks for the roots", json!({"on": text()})),
+        ("ask_ping", "Pings the client, in the legacy eras", json!({"on": text()})),
+        ("environment", "The environment of the server's process", json!({})),
+        ("arguments", "Arguments, directory and id of the server's process", json!({})),
         ("count", "Adds 1 to a counter and returns it", json!({"name": text()})),
         ("change", "Announces a changed list", lists),
     ];
@@ -140,7 +146,7 @@ fn schema_tool() -> Value {
 }
 
 /// Names that the official suite's server scenarios call.
-const SUITE: [&str; 27] = [
+const SUITE: [&str; 33] = [
     "greet",
     "slow_compute",
     "failing_job",
@@ -158,6 +164,12 @@ const SUITE: [&str; 27] = [
     "test_missing_capability",
     "test_streaming_elicitation",
     "test_logging_tool",
+    "test_tool_with_logging",
+    "test_sampling",
+    "test_elicitation",
+    "test_elicitation_sep1034_defaults",
+    "test_elicitation_sep1330_enums",
+    "test_reconnection",
     "test_trigger_tool_change",
     "test_trigger_prompt_change",
     "test_input_required_result_elicitation",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::brain::Counters;
 use crate::rules::Hits;
+use crate::session::Sessions;
 use crate::tasks::Store;
 
 /// The mutable state of one server.
@@ -15,6 +16,7 @@ pub(crate) struct World {
     pub(crate) gates: Gates,
     pub(crate) changes: Vec<Change>,
     pub(crate) streams: Streams,
+    pub(crate) sessions: Sessions,
     pub(crate) stopping: bool,
 }
 

@@ -25,6 +25,10 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.split_once(": ").filter(|(key, _)| *key == name)).map(|(_, value)| value)
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
@@ -58,6 +62,20 @@ impl Client {
         );
         if let Some(name) = name {
             head += &format!("Mcp-Name: {name}\r\n");
+        }
+        self.raw(&format!("{head}\r\n{body}"));
+    }
+
+    /// Sends a request of a legacy era, with a body unless it is null.
+    pub(crate) fn old(&mut self, http: &str, path: &str, headers: &[(&str, &str)], body: &Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut head = format!(
+            "{http} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
         }
         self.raw(&format!("{head}\r\n{body}"));
     }
