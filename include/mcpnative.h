@@ -1645,6 +1645,18 @@ MCP_API mcp_status mcp_task_snapshot(const mcp_task *task, mcp_snapshot **out);
 MCP_API mcp_status mcp_task_let_go(mcp_task *task);
 
 /**
+ * Say that the host has a task's end: mcp_client_check() hands it out no more, and its result is dropped from the ledger.
+ *
+ * mcp_tool_run() and mcp_client_check() do it by themselves for what they hand out.
+ *
+ * @param task  a task handle
+ * @return MCP_OK, MCP_S_ALREADY_DONE where that was said before, MCP_E_STATE where the task has not ended
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_acknowledge(mcp_task *task);
+
+/**
  * Give up a task's name. The task is followed on; its end comes as an event.
  *
  * @param task  a task handle, or NULL

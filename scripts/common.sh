@@ -1,6 +1,6 @@
 # What the scripts share: the folders, a server that always ends, a question to the machine.
 set -eu
-ROOT=$(cd "$(dirname "$0")/.." && pwd)
+ROOT=$(cd "$(dirname "$0")" && while ! [ -f scripts/common.sh ]; do cd ..; done && pwd)
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$ROOT/target}"
 BUILD="$CARGO_TARGET_DIR"
 TOOLS="$BUILD/tools"

@@ -63,7 +63,9 @@ fn progress_and_logs_come_with_the_call() {
     let call = client.start("progress", json!({"n": 3}), json!({}));
     assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
     client.run("log", json!({"n": 2})).unwrap();
-    client.events.until("the log", |events| events.iter().filter(|event| event.kind() == MCP_EVENT_LOG_MESSAGE).count() == 2);
+    client
+        .events
+        .until("the log", |events| events.iter().filter(|event| event.kind() == MCP_EVENT_LOG_MESSAGE).count() == 2);
     let progress = client.events.of(MCP_EVENT_PROGRESS);
     assert!(!progress.is_empty());
     assert!(progress.iter().all(|event| event.call_id() == Some(call.id())));
@@ -90,7 +92,11 @@ fn br_16_a_session_that_the_server_forgets_is_started_anew() {
 fn questions_come_as_the_same_events_within_and_outside_calls() {
     for (tool, kind, content) in [
         ("ask_elicitation", MCP_EVENT_ELICITATION, json!({"answer": "yes"})),
-        ("ask_sampling", MCP_EVENT_SAMPLING, json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}})),
+        (
+            "ask_sampling",
+            MCP_EVENT_SAMPLING,
+            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}}),
+        ),
         ("ask_roots", MCP_EVENT_ROOTS, json!({"roots": []})),
     ] {
         let server = legacy(json!({}));
@@ -182,9 +188,8 @@ fn a_connection_that_the_server_closes_is_taken_up_after_its_retry() {
     let begun = now_ms();
     client.run("test_reconnection", json!({})).unwrap();
     assert!(now_ms() - begun >= 200);
-    let resumed = |request: &mcp_test_server::Recorded| {
-        request.http_method == "GET" && request.header("last-event-id").is_some()
-    };
+    let resumed =
+        |request: &mcp_test_server::Recorded| request.http_method == "GET" && request.header("last-event-id").is_some();
     assert_eq!(server.requests().iter().filter(|request| resumed(request)).count(), 1);
 }
 
@@ -192,7 +197,8 @@ fn a_connection_that_the_server_closes_is_taken_up_after_its_retry() {
 fn http_and_sse_is_found_by_its_address() {
     let server = legacy(json!({"sse": true, "versions": ["2024-11-05"]}));
     let url = format!("{}/sse", server.base());
-    let client = opened(&server, json!({"url": url}), |client| answering(client, MCP_EVENT_ROOTS, json!({"roots": []})));
+    let client =
+        opened(&server, json!({"url": url}), |client| answering(client, MCP_EVENT_ROOTS, json!({"roots": []})));
     assert_eq!(client.server().text(MCP_SERVER_VERSION).as_deref(), Some("2024-11-05"));
     client.run("echo", json!({"a": 1})).unwrap();
     assert!(!client.run("ask_roots", json!({})).unwrap().is_error());

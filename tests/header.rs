@@ -38,10 +38,9 @@ fn the_library_exports_what_the_header_names() {
     let folder = PathBuf::from(std::env::current_exe().expect("a test knows its path"));
     let folder = folder.parent().and_then(Path::parent).expect("target/<profile>/deps");
     let library = folder.join(if cfg!(target_os = "macos") { "libmcpnative.dylib" } else { "libmcpnative.so" });
-    if !library.exists() {
-        let built = Command::new(env!("CARGO")).args(["build", "--lib"]).current_dir(root()).status();
-        assert!(built.expect("cargo runs").success());
-    }
+    // Cargo does not build the cdylib for a test: it may be older than the sources.
+    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--lib"]).current_dir(root()).status();
+    assert!(built.expect("cargo runs").success());
     let listed = Command::new("nm").arg("-D").arg("--defined-only").arg(&library).output().expect("nm (binutils) runs");
     let exported: BTreeSet<String> = String::from_utf8_lossy(&listed.stdout)
         .lines()

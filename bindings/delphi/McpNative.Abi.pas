@@ -241,6 +241,7 @@ var
   mcp_task_wait: function(Task: PMcpTask; WaitMs: Int64; Value: PPMcpSnapshot): Integer; cdecl;
   mcp_task_snapshot: function(Task: PMcpTask; out Value: PMcpSnapshot): Integer; cdecl;
   mcp_task_let_go: function(Task: PMcpTask): Integer; cdecl;
+  mcp_task_acknowledge: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_free: function(Task: PMcpTask): Integer; cdecl;
   mcp_snapshot_text: function(Snapshot: PMcpSnapshot; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_snapshot_number: function(Snapshot: PMcpSnapshot; Field: Integer; out Value: Int64): Integer; cdecl;
@@ -336,6 +337,7 @@ begin
   @mcp_task_wait := Resolve('mcp_task_wait');
   @mcp_task_snapshot := Resolve('mcp_task_snapshot');
   @mcp_task_let_go := Resolve('mcp_task_let_go');
+  @mcp_task_acknowledge := Resolve('mcp_task_acknowledge');
   @mcp_task_free := Resolve('mcp_task_free');
   @mcp_snapshot_text := Resolve('mcp_snapshot_text');
   @mcp_snapshot_number := Resolve('mcp_snapshot_number');

@@ -72,6 +72,8 @@ type
     function Wait(WaitMs: Int64 = -1): Boolean;
     { Stops following it; the server goes on. }
     procedure LetGo;
+    { The end is taken care of: mcp_client_check hands it out no more. False: that was said before. }
+    function Acknowledge: Boolean;
 
     property TaskId: string read GetTaskId;
     property ToolName: string read GetToolName;
@@ -214,6 +216,11 @@ end;
 procedure TMcpTask.LetGo;
 begin
   McpCheck(mcp_task_let_go(FHandle));
+end;
+
+function TMcpTask.Acknowledge: Boolean;
+begin
+  Result := McpCheck(mcp_task_acknowledge(FHandle)) <> MCP_S_ALREADY_DONE;
 end;
 
 function TMcpTask.Part(Field: Integer): string;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
-use crate::client::handle::Client;
+use crate::client::handle::{Activity, Client};
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::settings::{InputPolicy, Timeouts};
 use crate::clock::{Budget, Clock, Deadline};
@@ -22,7 +22,7 @@ use crate::session::{Note, Request, Retry, Session};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::snapshot::Snapshot;
-use crate::tasks::{Announcement, TaskHost, TaskWire};
+use crate::tasks::{Announcement, EndReason, TaskHost, TaskWire};
 use crate::transport::Scope;
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
@@ -95,11 +95,35 @@ pub(crate) struct Host {
     call_id: Option<i64>,
     /// The questions asked by events and not yet withdrawn.
     inputs: Mutex<Vec<Arc<Input>>>,
+    /// From the first event to the last: keeps the client from ending before the terminal event is in its mailbox.
+    /// Whoever waits for the task learns of its end a little earlier, and may close the client at once.
+    activity: Mutex<Option<Activity>>,
 }
 
 impl Host {
     pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>) -> Arc<Self> {
-        Arc::new(Self { client: Arc::downgrade(client), call_id, inputs: Mutex::default() })
+        Arc::new(Self { client: Arc::downgrade(client), call_id, inputs: Mutex::default(), activity: Mutex::default() })
+    }
+
+    /// Holds the activity while events may come. What is returned is to be dropped after the event is posted.
+    fn count(&self, client: &Arc<Client>, what: &Announcement) -> Option<Activity> {
+        match what {
+            // A client that closes already takes on no more; the call that made the task keeps it for now.
+            Announcement::Created | Announcement::Resumed => {
+                let entered = client.enter().ok();
+                std::mem::replace(&mut *self.activity.lock(), entered)
+            }
+            Announcement::Ended(_) => self.activity.lock().take(),
+            Announcement::Status
+            | Announcement::Overdue
+            | Announcement::Degraded(_)
+            | Announcement::Recovered
+            | Announcement::Unstored(_)
+            | Announcement::AnswerRefused(..)
+            | Announcement::CancelRefused(_)
+            | Announcement::Ask(_)
+            | Announcement::Withdrawn(_) => None,
+        }
     }
 
     fn ask(&self, client: &Arc<Client>, task: &Arc<TaskHandle>, mut event: Event, request: InputRequest) {
@@ -146,6 +170,8 @@ impl TaskHost for Host {
         let Some(client) = self.client.upgrade() else {
             return;
         };
+        // Given back last, when the terminal event is on its way.
+        let _given_back = self.count(&client, &what);
         let task = TaskHandle::new(entry.clone(), &client);
         let mut event = Event::new(EventKind::TaskStatus);
         event.task = Some(task.clone());
@@ -222,7 +248,12 @@ impl TaskHandle {
     /// One `tasks/get` on this thread.
     pub(crate) fn get(&self, deadline: Deadline) -> Result<Arc<Snapshot>> {
         let activity = self.client.enter()?;
-        activity.run(deadline, |cancel| self.entry.refresh(cancel))
+        let snapshot = activity.run(deadline, |cancel| self.entry.refresh(cancel))?;
+        match (snapshot.end_reason(), snapshot.error()) {
+            // Whether this poll has found that out or one that came before.
+            (Some(EndReason::Unknown), Some(error)) => Err(error.clone()),
+            _ => Ok(snapshot),
+        }
     }
 
     /// `tasks/update` on this thread. False where every key was answered before.
@@ -242,9 +273,9 @@ impl TaskHandle {
         Ok(self.entry.cancel())
     }
 
-    /// The host has the end.
-    pub(crate) fn acknowledge(&self) -> Result<()> {
-        self.entry.acknowledge().map(drop)
+    /// The host has the end. False where that was said before, or the ledger holds no end.
+    pub(crate) fn acknowledge(&self) -> Result<bool> {
+        self.entry.acknowledge()
     }
 
     /// Stops following; the server goes on. False where the task has ended.
@@ -292,5 +323,67 @@ fn accepted(verdict: Verdict) -> Result<bool> {
         Verdict::UnknownKey(key) => {
             argument(format!("the task has not asked {}", crate::error::one_line(&quote(&key))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use mcp_test_server::{Script, TestServer};
+
+    use super::*;
+    use crate::client::call::{Call, CallEnd};
+    use crate::client::event::Handler;
+    use crate::client::options::CallOptions;
+    use crate::client::settings::Settings;
+    use crate::protocol::json::Json;
+
+    struct Count(Arc<AtomicUsize>);
+
+    impl Handler for Count {
+        fn handle(&self, _: &Arc<Event>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn soon(client: &Client) -> Deadline {
+        Deadline::after(client.clock().now(), Some(Duration::from_secs(20)), Budget::Wait)
+    }
+
+    fn client(server: &TestServer, ended: &Arc<AtomicUsize>) -> Arc<Client> {
+        let client = Client::new(Settings::read(&format!("{{\"url\":\"{}\"}}", server.url())).unwrap()).unwrap();
+        client.on(Some(EventKind::TaskDone), Some(Arc::new(Count(ended.clone())))).unwrap();
+        client.open().unwrap();
+        client
+    }
+
+    #[test]
+    fn a_close_right_after_the_wait_loses_no_terminal_event() {
+        let server = TestServer::start(Script::new());
+        for round in 0..8 {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let client = client(&server, &ended);
+            let request = Request::tool("slow_job", &Json::trusted(r#"{"steps":1,"step_ms":1,"poll_ms":1}"#));
+            let call = Call::run(&client, request, CallOptions::default(), soon(&client)).unwrap();
+            assert!(client.close());
+            assert!(matches!(call.end(), Some(CallEnd::Result(_))), "{:?}", call.end());
+            assert!(client.wait_closed(soon(&client)));
+            assert_eq!(ended.load(Ordering::Relaxed), 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn asking_for_a_task_that_the_server_does_not_know_is_an_error_whoever_found_it_out() {
+        let server = TestServer::start(Script::new());
+        let ended = Arc::new(AtomicUsize::new(0));
+        let client = client(&server, &ended);
+        let task = client.task("no-such-task").unwrap();
+        assert_eq!(task.get(soon(&client)).unwrap_err().kind(), Kind::TaskUnknown);
+        assert!(matches!(task.wait(soon(&client)), Waited::Ended(_)));
+        assert_eq!(task.get(soon(&client)).unwrap_err().kind(), Kind::TaskUnknown);
+        assert!(client.close() && client.wait_closed(soon(&client)));
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
     }
 }

@@ -109,7 +109,7 @@ impl Client {
         for warning in &settings.warnings {
             log(LogLevel::Warn, || warning.clone());
         }
-        Ok(Arc::new_cyclic(|me| Self {
+        let client = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             settings,
             runtime,
@@ -124,7 +124,9 @@ impl Client {
             questions: Mutex::default(),
             flights: Mutex::default(),
             next_call: AtomicI64::new(1),
-        }))
+        });
+        client.runtime.know(&client);
+        Ok(client)
     }
 
     /// Registers a handler (`kind` `None`: for all kinds without one), before opening.
@@ -330,6 +332,12 @@ impl Client {
         if let Some(queue) = self.serving_queue().filter(|_| cancel.is_none()) {
             queue.serve_until(deadline, || self.open_result().is_some());
             return self.open_result();
+        }
+        // The way of nearly every call: nothing to wait for, and so nothing that a cancel could wake.
+        if cancel.is_none_or(|cancel| cancel.cancelled().is_none())
+            && let Some(result) = self.open_result()
+        {
+            return Some(result);
         }
         let gate: Arc<dyn Wake> = Arc::new(Gate(self.me.clone()));
         if let Some(cancel) = cancel

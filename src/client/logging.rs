@@ -43,13 +43,15 @@ struct Hook {
 #[derive(Default)]
 struct State {
     hook: Option<Arc<Hook>>,
+    /// Counts the hooks: a delivery that was ordered for an earlier one is void.
+    number: u64,
     lines: VecDeque<(LogLevel, String)>,
     scheduled: bool,
 }
 
 static LEVEL: AtomicI32 = AtomicI32::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-static STATE: Mutex<State> = Mutex::new(State { hook: None, lines: VecDeque::new(), scheduled: false });
+static STATE: Mutex<State> = Mutex::new(State { hook: None, number: 0, lines: VecDeque::new(), scheduled: false });
 static IDLE: Condvar = Condvar::new();
 
 /// Sets the hook (`None` removes it). Lines above `level` are not made. With a queue, lines are delivered there.
@@ -58,8 +60,11 @@ pub(crate) fn set_log(level: LogLevel, sink: Option<Arc<dyn LogSink>>, queue: Op
     let before = {
         let mut state = STATE.lock();
         state.lines.clear();
+        state.number += 1;
+        state.scheduled = false;
         std::mem::replace(&mut state.hook, sink.map(|sink| Arc::new(Hook { sink, queue })))
     };
+    IDLE.notify_all();
     // The old sink's destructor is the host's code: outside the lock.
     drop(before);
 }
@@ -85,24 +90,34 @@ pub(crate) fn log(level: LogLevel, text: impl FnOnce() -> String) {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
         state.lines.push_back((level, line));
-        let hook = state.hook.clone();
-        (!std::mem::replace(&mut state.scheduled, true)).then_some(hook).flatten()
+        // Not the hook itself: its end is told to the host by whoever drops it last, which must not be this thread.
+        let order = state.hook.as_ref().map(|hook| (hook.queue.clone(), state.number));
+        (!std::mem::replace(&mut state.scheduled, true)).then_some(order).flatten()
     };
-    let Some(hook) = schedule else { return };
-    let delivered_elsewhere = match &hook.queue {
-        Some(queue) => queue.make_log_ready(),
-        None => Runtime::current().dispatchers.submit(Box::new(deliver)).is_ok(),
+    let Some((queue, number)) = schedule else { return };
+    let delivered_elsewhere = match &queue {
+        Some(queue) => queue.make_log_ready(number),
+        // A line starts no runtime: one that is told while the last one ends would leave a thread behind.
+        None => Runtime::running()
+            .is_some_and(|runtime| runtime.dispatchers.submit(Box::new(move || deliver(number))).is_ok()),
     };
     if !delivered_elsewhere {
-        STATE.lock().scheduled = false;
+        let mut state = STATE.lock();
+        if state.number == number {
+            state.scheduled = false;
+        }
     }
 }
 
-/// Delivers what waits, on this thread.
-pub(crate) fn deliver() {
+/// Delivers, on this thread, what waits for the hook of this number. Another one's lines are not ours: it has its own
+/// queue, or its own thread at work.
+pub(crate) fn deliver(number: u64) {
     loop {
         let (hook, level, line) = {
             let mut state = STATE.lock();
+            if state.number != number {
+                return;
+            }
             match (state.hook.clone(), state.lines.pop_front()) {
                 (Some(hook), Some((level, line))) => (hook, level, line),
                 _ => {
@@ -138,5 +153,83 @@ pub(crate) fn flush(deadline: Deadline) {
         if timed_out {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Deadline;
+
+    /// The tests of this file take turns: there is one hook.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    /// Keeps the lines of one hook; other tests of this process may log, too.
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    impl LogSink for Lines {
+        fn line(&self, _level: LogLevel, text: &str) {
+            self.0.lock().push(text.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_hook_gets_its_lines_in_its_own_queue_whatever_became_of_the_one_before() {
+        let _turn = TURN.lock();
+        let (first, second) = (Queue::new().unwrap(), Queue::new().unwrap());
+        let (early, late) = (Arc::new(Mutex::default()), Arc::new(Mutex::default()));
+        set_log(LogLevel::Error, Some(Arc::new(Lines(early.clone()))), Some(first.clone()));
+        error("for the first hook");
+        set_log(LogLevel::Error, Some(Arc::new(Lines(late.clone()))), Some(second.clone()));
+        error("for the second hook");
+        // A delivery that was ordered for the first hook is void, also where the first queue is never served again.
+        first.dispatch(Deadline::Never).unwrap();
+        assert!(early.lock().is_empty() && late.lock().is_empty());
+        second.dispatch(Deadline::Never).unwrap();
+        assert!(late.lock().iter().any(|line| line == "for the second hook"));
+        set_log(LogLevel::Error, None, None);
+    }
+
+    /// Tells on which thread it ended.
+    struct Ends(Arc<Mutex<Vec<std::thread::ThreadId>>>);
+
+    impl LogSink for Ends {
+        fn line(&self, _level: LogLevel, _text: &str) {}
+    }
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.lock().push(std::thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_thread_that_only_logs_never_ends_a_hook() {
+        let _turn = TURN.lock();
+        let queue = Queue::new().unwrap();
+        let ends = Arc::new(Mutex::default());
+        let here = std::thread::current().id();
+        std::thread::scope(|scope| {
+            let lines = Arc::new(AtomicU64::new(0));
+            let (counted, busy) = (lines.clone(), Arc::new(()));
+            let still = Arc::downgrade(&busy);
+            scope.spawn(move || {
+                while still.strong_count() > 0 {
+                    error("a line");
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..500 {
+                let before = lines.load(Ordering::Relaxed);
+                set_log(LogLevel::Error, Some(Arc::new(Ends(ends.clone()))), Some(queue.clone()));
+                while lines.load(Ordering::Relaxed) == before {
+                    std::thread::yield_now();
+                }
+                set_log(LogLevel::Error, None, None);
+            }
+            drop(busy);
+        });
+        assert_eq!(ends.lock().len(), 500);
+        assert!(ends.lock().iter().all(|thread| *thread == here));
     }
 }

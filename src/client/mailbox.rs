@@ -116,9 +116,12 @@ impl Mailbox {
     }
 
     /// Gives the events to another outlet; before the mailbox is frozen.
-    pub(crate) fn set_outlet(&self, outlet: Outlet) -> Result<()> {
+    pub(crate) fn set_outlet(self: &Arc<Self>, outlet: Outlet) -> Result<()> {
         if self.handlers.lock().frozen {
             return Err(Error::new(Kind::State, "the queue is set before the client is opened"));
+        }
+        if let Outlet::Manual(queue) = &outlet {
+            queue.attach(self);
         }
         *self.outlet.lock() = outlet;
         Ok(())
@@ -389,5 +392,19 @@ mod tests {
         assert_eq!(queue.dispatch(Deadline::Never).unwrap(), 1);
         assert!(mailbox.has_ended());
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_queue_that_closes_drops_the_handlers_of_a_quiet_mailbox_too() {
+        let (queue, dropped) = (Queue::new().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let mailbox = Mailbox::new(Outlet::Manual(Queue::new().unwrap()), 3);
+        mailbox.set_outlet(Outlet::Manual(queue.clone())).unwrap();
+        mailbox.set_handler(None, Some(Arc::new(Record(Mutex::default(), dropped.clone())))).unwrap();
+        queue.close();
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        // The client goes on; what it has to tell is nobody's any more.
+        mailbox.post(Event::new(EventKind::TaskDone));
+        mailbox.finish();
+        assert!(mailbox.has_ended());
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use handle::Client;
 pub(crate) use input::{Input, Reply};
 pub(crate) use logging::{LogLevel, LogSink, error as log_error, set_log};
 pub(crate) use options::CallOptions;
-pub(crate) use queue::{Queue, in_callback};
+pub(crate) use queue::{Queue, as_callback, in_callback};
 pub(crate) use runtime::shutdown;
 pub(crate) use settings::Settings;
 pub(crate) use wait::{now, wait_from_ms};

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -14,6 +14,18 @@ use crate::os::WakeHandle;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A number for this thread, never used again. Unlike the one of std it can still be asked for in an exit handler.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
 }
 
 /// True inside a handler or its destructor: blocking functions are refused there.
@@ -37,10 +49,12 @@ pub(crate) fn as_callback<T>(run: impl FnOnce() -> T) -> T {
 
 struct State {
     ready: VecDeque<Arc<Mailbox>>,
-    /// Lines wait for the host's log hook.
-    log_ready: bool,
+    /// All that were given to this queue, ready or not.
+    attached: Vec<Weak<Mailbox>>,
+    /// Lines wait for the host's log hook of this number.
+    log_ready: Option<u64>,
     /// The thread that serves: the last one that dispatched, at first the one that made the queue.
-    server: ThreadId,
+    server: u64,
     /// Counts what a waiting server has to look at again.
     kicks: u64,
     /// The host asked a waiting dispatch to return.
@@ -50,7 +64,7 @@ struct State {
 
 impl State {
     fn has_work(&self) -> bool {
-        self.log_ready || !self.ready.is_empty()
+        self.log_ready.is_some() || !self.ready.is_empty()
     }
 }
 
@@ -70,8 +84,16 @@ impl Queue {
         let descriptor = WakeHandle::new().map_err(|refused| {
             Error::new(Kind::Memory, format!("the system refuses a wake-up descriptor: {refused}"))
         })?;
-        let server = thread::current().id();
-        let state = State { ready: VecDeque::new(), log_ready: false, server, kicks: 0, woken: false, closed: false };
+        let server = this_thread();
+        let state = State {
+            ready: VecDeque::new(),
+            attached: Vec::new(),
+            log_ready: None,
+            server,
+            kicks: 0,
+            woken: false,
+            closed: false,
+        };
         Ok(Arc::new(Self { state: Mutex::new(state), news: Condvar::new(), descriptor }))
     }
 
@@ -90,7 +112,7 @@ impl Queue {
         if in_callback() {
             return Err(Error::new(Kind::Reentrant, "a queue cannot be served inside a callback"));
         }
-        self.state.lock().server = thread::current().id();
+        self.state.lock().server = this_thread();
         loop {
             let delivered = self.deliver_round();
             if delivered > 0 {
@@ -116,14 +138,22 @@ impl Queue {
         self.news.notify_all();
     }
 
-    /// Nobody serves any more: what waits is dropped, and so are the handlers of its clients.
+    /// Takes note of a mailbox that is to be delivered here.
+    pub(crate) fn attach(&self, mailbox: &Arc<Mailbox>) {
+        let mut state = self.state.lock();
+        state.attached.retain(|one| one.strong_count() > 0);
+        state.attached.push(Arc::downgrade(mailbox));
+    }
+
+    /// Nobody serves any more: what waits is dropped, and so are the handlers of its clients, here and now: later it
+    /// would be on a thread of the library.
     pub(crate) fn close(&self) {
-        let ready = {
+        let (ready, attached) = {
             let mut state = self.state.lock();
             state.closed = true;
-            std::mem::take(&mut state.ready)
+            (std::mem::take(&mut state.ready), std::mem::take(&mut state.attached))
         };
-        for mailbox in ready {
+        for mailbox in ready.into_iter().chain(attached.iter().filter_map(Weak::upgrade)) {
             mailbox.discard();
         }
         self.news.notify_all();
@@ -132,7 +162,7 @@ impl Queue {
     /// True where this thread is the one that serves.
     pub(crate) fn is_served_here(&self) -> bool {
         let state = self.state.lock();
-        !state.closed && state.server == thread::current().id()
+        !state.closed && state.server == this_thread()
     }
 
     /// Serves until `done` says so or the deadline comes; true for the first.
@@ -173,12 +203,12 @@ impl Queue {
     }
 
     /// Lines wait for the host's log hook; false where nobody serves any more.
-    pub(crate) fn make_log_ready(&self) -> bool {
+    pub(crate) fn make_log_ready(&self, hook: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
         }
-        state.log_ready = true;
+        state.log_ready = Some(hook);
         self.descriptor_follows(&state);
         drop(state);
         self.news.notify_all();
@@ -191,9 +221,9 @@ impl Queue {
             let mut state = self.state.lock();
             (std::mem::take(&mut state.ready), std::mem::take(&mut state.log_ready))
         };
-        let mut delivered = usize::from(log);
-        if log {
-            crate::client::logging::deliver();
+        let mut delivered = usize::from(log.is_some());
+        if let Some(hook) = log {
+            crate::client::logging::deliver(hook);
         }
         for mailbox in line {
             let (count, more) = mailbox.deliver_batch();

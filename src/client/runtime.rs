@@ -2,12 +2,12 @@
 //! control word, and panics caught. One runtime for the process, made on first use, ended by [`shutdown`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::handle::Client;
+use crate::client::handle::{Client, State};
 use crate::client::pool::Pool;
 use crate::clock::{Clock, Deadline, SystemClock};
 use crate::error::{Error, Kind, Result};
@@ -112,10 +112,15 @@ pub(crate) struct Runtime {
     pub(crate) engine: Arc<Engine>,
     pub(crate) verdicts: Arc<Verdicts>,
     threads: Arc<Threads>,
+    /// The clients that are open: they live until they have closed.
     clients: Mutex<Vec<Arc<Client>>>,
+    /// All clients that were made.
+    known: Mutex<Vec<Weak<Client>>>,
 }
 
 static CURRENT: Mutex<Option<Arc<Runtime>>> = Mutex::new(None);
+/// Those whose shutdown has begun and ran out of time.
+static ENDING: Mutex<Vec<Arc<Runtime>>> = Mutex::new(Vec::new());
 
 impl Runtime {
     fn new() -> Arc<Self> {
@@ -131,6 +136,7 @@ impl Runtime {
             spawn,
             threads,
             clients: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
@@ -138,6 +144,18 @@ impl Runtime {
     pub(crate) fn current() -> Arc<Self> {
         os::pin_library();
         CURRENT.lock().get_or_insert_with(Self::new).clone()
+    }
+
+    /// The runtime of the process, where there is one.
+    pub(crate) fn running() -> Option<Arc<Self>> {
+        CURRENT.lock().clone()
+    }
+
+    /// A client was made: a shutdown closes it, opened or not.
+    pub(crate) fn know(&self, client: &Arc<Client>) {
+        let mut known = self.known.lock();
+        known.retain(|one| one.strong_count() > 0);
+        known.push(Arc::downgrade(client));
     }
 
     /// Keeps a client that is open alive until it has closed.
@@ -152,6 +170,26 @@ impl Runtime {
         // Dropped here, outside the lock.
         drop(gone);
     }
+
+    /// Closes what is not closed yet. False where the deadline came before the end of one.
+    fn close_clients(&self, deadline: Deadline) -> bool {
+        let mut clients: Vec<Arc<Client>> = self.known.lock().iter().filter_map(Weak::upgrade).collect();
+        // The host may never serve the queue of one that has closed long ago; it has no thread.
+        clients.retain(|client| client.state() != State::Closed);
+        for client in &clients {
+            client.close();
+        }
+        clients.iter().all(|client| client.wait_closed(deadline))
+    }
+
+    /// Ends the threads. False where the deadline came first.
+    fn end(&self, deadline: Deadline) -> bool {
+        let closed = self.close_clients(deadline);
+        let engine_gone = self.engine.shutdown(deadline);
+        self.calls.close();
+        self.dispatchers.close();
+        self.threads.join(deadline) && closed && engine_gone
+    }
 }
 
 /// Processes that start together must not poll together: the seed is the time, to the nanosecond.
@@ -161,20 +199,19 @@ fn jitter_seed(clock: &dyn Clock) -> u64 {
 }
 
 /// Closes every client and ends every thread of the library. False where the deadline came first: the rest goes on
-/// ending by itself. A later use of the library starts anew.
+/// ending by itself, and the next shutdown waits for it. A later use of the library starts anew.
 pub(crate) fn shutdown(wait_ms: i64) -> bool {
-    let Some(runtime) = CURRENT.lock().take() else {
-        return true;
-    };
-    let deadline = crate::client::wait::wait_from_ms(runtime.clock.as_ref(), wait_ms);
-    let clients: Vec<Arc<Client>> = runtime.clients.lock().clone();
-    for client in &clients {
-        client.close();
+    let deadline = crate::client::wait::wait_from_ms(&SystemClock, wait_ms);
+    if let Some(runtime) = Runtime::running() {
+        // It stays the current one until the log lines of the closing are out.
+        runtime.close_clients(deadline);
+        crate::client::logging::flush(deadline);
+        let taken = CURRENT.lock().take_if(|current| Arc::ptr_eq(current, &runtime));
+        ENDING.lock().extend(taken);
     }
-    let closed = clients.iter().all(|client| client.wait_closed(deadline));
-    crate::client::logging::flush(deadline);
-    let engine_gone = runtime.engine.shutdown(deadline);
-    runtime.calls.close();
-    runtime.dispatchers.close();
-    runtime.threads.join(deadline) && closed && engine_gone
+    let mut ending = std::mem::take(&mut *ENDING.lock());
+    ending.retain(|runtime| !runtime.end(deadline));
+    let all = ending.is_empty();
+    ENDING.lock().append(&mut ending);
+    all
 }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::client::{Event, Handler, LogLevel, LogSink};
+use crate::client::{Event, Handler, LogLevel, LogSink, as_callback};
 use crate::ffi::event::mcp_event;
 use crate::ffi::guard::set_last_error;
 use crate::ffi::handle::{lend, take_back};
@@ -42,8 +42,10 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
+            // Also where no delivery is under way (a registration that failed, a handler that was replaced), this is the
+            // host's code, and runs as such.
             // SAFETY: the host's own function with the host's own data; `drop` runs once.
-            unsafe { destroy(self.data) };
+            as_callback(|| unsafe { destroy(self.data) });
         }
     }
 }

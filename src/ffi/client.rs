@@ -261,6 +261,9 @@ pub unsafe extern "C" fn mcp_client_notify(
     fine(Function::mcp_client_notify, || {
         // SAFETY: NULL or terminated, by the contract of this function.
         let method = unsafe { name_in(method, "method") }?;
+        if method.is_empty() {
+            return Err(Error::new(Kind::Argument, "method is empty"));
+        }
         // SAFETY: NULL or readable for its length, by the contract of this function.
         let params = unsafe { text_in(params, params_length, "params") }?;
         get::<Client>(client)?.object.notify(method, if params.is_empty() { "{}" } else { params })

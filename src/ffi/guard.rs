@@ -3,12 +3,11 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::client::in_callback;
 use crate::error::{Error, Kind, Result};
 use crate::ffi::status::{MCP_OK, mcp_status};
-use crate::os::{FpGuard, process_id};
+use crate::os::{FpGuard, is_forked};
 
 /// When a function may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +101,7 @@ functions! {
     mcp_task_wait: Blocking,
     mcp_task_snapshot: Any,
     mcp_task_let_go: Any,
+    mcp_task_acknowledge: Any,
     mcp_task_free: Any,
     mcp_snapshot_text: Any,
     mcp_snapshot_number: Any,
@@ -132,17 +132,15 @@ thread_local! {
     static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// The process that used the library first.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-
-/// The last direct failure on this thread.
+/// The last direct failure on this thread. None at the very end of a thread (exit handlers and static destructors of the
+/// host run after it), where its place is gone already.
 pub(super) fn last_error() -> Option<Error> {
-    LAST.with(|last| last.borrow().clone())
+    LAST.try_with(|last| last.borrow().clone()).ok().flatten()
 }
 
 /// Sets it; a callback's own failures must not be seen by the code around the callback.
 pub(super) fn set_last_error(error: Option<Error>) -> Option<Error> {
-    LAST.with(|last| last.replace(error))
+    LAST.try_with(|last| last.replace(error)).ok().flatten()
 }
 
 /// Runs the body of an entry point; its status is the status of the call.
@@ -186,14 +184,6 @@ pub(super) fn value<T>(
             set_last_error(Some(error));
             failed(status)
         }
-    }
-}
-
-fn is_forked() -> bool {
-    let here = process_id();
-    match OWNER.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => false,
-        Err(owner) => owner != here,
     }
 }
 

@@ -161,6 +161,24 @@ pub unsafe extern "C" fn mcp_task_let_go(task: *mut mcp_task) -> mcp_status {
     })
 }
 
+/// Say that the host has a task's end: mcp_client_check() hands it out no more, and its result is dropped from the ledger.
+///
+/// mcp_tool_run() and mcp_client_check() do it by themselves for what they hand out.
+///
+/// @param task  a task handle
+/// @return MCP_OK, MCP_S_ALREADY_DONE where that was said before, MCP_E_STATE where the task has not ended
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_acknowledge(task: *mut mcp_task) -> mcp_status {
+    status(Function::mcp_task_acknowledge, || {
+        let task = get::<TaskHandle>(task)?.object.clone();
+        if !task.snapshot().has_ended() {
+            return Err(Error::new(Kind::State, "the task has not ended"));
+        }
+        Ok(if task.acknowledge()? { MCP_OK } else { MCP_S_ALREADY_DONE })
+    })
+}
+
 /// Give up a task's name. The task is followed on; its end comes as an event.
 ///
 /// @param task  a task handle, or NULL

@@ -1,11 +1,14 @@
 //! Strings over the border: UTF-8 in, checked; UTF-8 out, NUL-terminated, with its length, owned by an object.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, Kind, Result};
+
+/// Chosen: far above any message, and below what a host's -1 becomes as 32 or 64 bits without a sign.
+const LONGEST: usize = 0x7FFF_FFFF;
 
 /// A NUL-terminated text of the host's. Copied nowhere: valid for the call.
 ///
@@ -37,8 +40,8 @@ pub(super) unsafe fn text_in<'a>(text: *const c_char, length: usize, parameter: 
     if text.is_null() {
         return Err(Error::new(Kind::Argument, format!("{parameter} is NULL but its length is {length}")));
     }
-    if isize::try_from(length).is_err() {
-        return Err(Error::new(Kind::Argument, format!("the length of {parameter} is beyond what memory can hold")));
+    if length > LONGEST {
+        return Err(Error::new(Kind::Argument, format!("the length of {parameter} is over {LONGEST} bytes")));
     }
     // SAFETY: not NULL and of a possible length, checked above; readable and unchanged by the contract.
     let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
@@ -82,7 +85,7 @@ pub(super) unsafe fn put_length(length: *mut usize, value: usize) {
 /// The texts that were handed out of an object: made on demand, never moved, gone with it.
 #[derive(Default)]
 pub(super) struct Texts {
-    made: Mutex<HashMap<(i32, i32), Option<Box<[u8]>>>>,
+    made: Mutex<BTreeMap<(i32, i32), Option<Box<[u8]>>>>,
 }
 
 impl Texts {
@@ -148,7 +151,9 @@ mod tests {
             );
             assert_eq!(text_in(std::ptr::null(), 0, "params").unwrap(), "");
             let long = text_in(c"x".as_ptr(), usize::MAX, "params").unwrap_err();
-            assert_eq!(long.message(), "the length of params is beyond what memory can hold");
+            assert_eq!(long.message(), "the length of params is over 2147483647 bytes");
+            let long = text_in(c"x".as_ptr(), u32::MAX as usize, "params").unwrap_err();
+            assert_eq!(long.message(), "the length of params is over 2147483647 bytes");
             assert_eq!(out(std::ptr::null_mut::<i32>(), 0).unwrap_err().message(), "the output parameter is NULL");
         }
     }

@@ -82,7 +82,7 @@ mod word {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
 mod word {
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, PartialEq, Eq)]
     pub(super) struct Word;
     pub(super) const DEFAULT: Word = Word;
     impl Word {
@@ -128,21 +128,22 @@ impl Drop for FpGuard {
     }
 }
 
-/// Runs the host's code: a callback on the host's own thread under the host's word. Whatever word that code leaves
-/// behind (the start-up of a language's run-time on a thread of ours, say), the library goes on under the default.
+/// Runs the host's code: a callback on the host's own thread under the host's word; then that of before is back, which is
+/// the host's again where host code runs inside host code. Whatever word that code leaves behind (the start-up of a
+/// language's run-time on a thread of ours, say) does not stay.
 pub(crate) fn as_host<T>(run: impl FnOnce() -> T) -> T {
-    struct Back;
+    struct Back(word::Word);
     impl Drop for Back {
         fn drop(&mut self) {
-            if !word::read().is_default() {
-                word::write(word::DEFAULT);
+            if word::read() != self.0 {
+                word::write(self.0);
             }
         }
     }
+    let _back = Back(word::read());
     if let Some(host) = HOST.with(std::cell::Cell::get).filter(|word| !word.is_default()) {
         word::write(host);
     }
-    let _back = Back;
     run()
 }
 

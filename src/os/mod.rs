@@ -1,13 +1,15 @@
 //! The few lines that speak to the operating system directly: boot-time clock, signal mask, floating-point control
-//! word, wake-up descriptor, process id, library pinning. `unsafe` is allowed in this room, each use with its reason.
+//! word, wake-up descriptor, process id, fork check, library pinning. `unsafe` is allowed in this room, each use with its reason.
 
 #![allow(unsafe_code, reason = "system calls and control registers; each block says why it is sound")]
 
+mod fork;
 mod fp;
 mod signals;
 mod time;
 mod wake;
 
+pub(crate) use fork::is_forked;
 pub(crate) use fp::{FpGuard, as_host};
 pub(crate) use signals::block_signals;
 pub(crate) use time::boot_time;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result, one_line};
 use crate::protocol::input::{InputRequest, read_requests};
-use crate::protocol::json::Json;
+use crate::protocol::json::{Json, string};
 use crate::protocol::method;
 use crate::protocol::task::Task;
 
@@ -45,10 +45,11 @@ pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
     let kind = match members.some("resultType") {
         // Servers of earlier revisions, and some of this one, leave it out: MUST be read as complete.
         None => return Ok(Answer::Complete(result)),
-        Some(raw) => serde_json::from_str::<String>(raw)
-            .map_err(|_| Error::new(Kind::Malformed, "the resultType of the answer is no string"))?,
+        Some(raw) => {
+            string(raw).ok_or_else(|| Error::new(Kind::Malformed, "the resultType of the answer is no string"))?
+        }
     };
-    match kind.as_str() {
+    match &*kind {
         "complete" => Ok(Answer::Complete(result)),
         // The extension's own examples show "task" on tasks/get, against its text: accepted there. The caller checks
         // that the id is the one asked for.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use once_cell::sync::OnceCell;
 
-use crate::protocol::json::{Json, Members, elements};
+use crate::protocol::json::{Json, Members};
 
 /// The kinds of a content block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Block {
 
 impl Block {
     fn read(json: Json) -> Self {
-        let members = Members::parse(json.text()).unwrap_or_default();
-        let kind = match members.string("type").as_deref() {
+        let members = json.members().unwrap_or_default();
+        let kind = match members.text("type").as_deref() {
             Some("text") => BlockKind::Text,
             Some("image") => BlockKind::Image,
             Some("audio") => BlockKind::Audio,
@@ -86,7 +86,8 @@ pub struct ResultView {
 struct Parts {
     is_error: bool,
     blocks: Vec<Block>,
-    text: Option<String>,
+    /// Where there is more than one text.
+    joined: Option<String>,
     structured: Option<Json>,
 }
 
@@ -118,7 +119,8 @@ impl ResultView {
     /// The texts of the text blocks, joined by line feeds; `None` where there is no text block.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        self.parts().text.as_deref()
+        let parts = self.parts();
+        parts.joined.as_deref().or_else(|| texts(&parts.blocks).next())
     }
 
     /// `structuredContent`.
@@ -130,18 +132,21 @@ impl ResultView {
     fn parts(&self) -> &Parts {
         self.parts.get_or_init(|| {
             let members = self.json.members().unwrap_or_default();
-            let raw_blocks = members.some("content").and_then(|raw| elements(raw).ok()).unwrap_or_default();
-            let blocks: Vec<Block> = raw_blocks.into_iter().map(|raw| Block::read(self.json.slice(raw))).collect();
-            let texts: Vec<&str> =
-                blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(|b| b.text.as_deref()).collect();
+            let content = members.some("content").and_then(|raw| self.json.slice(raw).elements().ok());
+            let blocks: Vec<Block> = content.unwrap_or_default().into_iter().map(Block::read).collect();
+            let texts: Vec<&str> = texts(&blocks).collect();
             Parts {
                 is_error: members.boolean("isError").unwrap_or(false),
-                text: (!texts.is_empty()).then(|| texts.join("\n")),
+                joined: (texts.len() > 1).then(|| texts.join("\n")),
                 structured: members.some("structuredContent").map(|raw| self.json.slice(raw)),
                 blocks,
             }
         })
     }
+}
+
+fn texts(blocks: &[Block]) -> impl Iterator<Item = &str> {
+    blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(|block| block.text.as_deref())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! JSON text that is passed through untouched: the bytes of the peer, or of the host, with numbers of any size.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Kind, Result};
+use crate::protocol::split::{Splitter, after_string};
 
 /// A piece of valid JSON text inside a shared buffer. Cloning copies no text, so a large result is parsed once and
 /// handed over without copying it again.
@@ -75,7 +78,18 @@ impl Json {
     /// # Errors
     /// [`Kind::Malformed`] where it is none.
     pub fn members(&self) -> Result<Members<'_>> {
-        Members::parse(self.text())
+        // The text is valid, so its parts are found without parsing it again; whatever the quick way cannot take apart,
+        // the slow one tells what is wrong with it.
+        Members::split(self.text()).map_or_else(|| Members::parse(self.text()), Ok)
+    }
+
+    /// The elements, where this is an array.
+    ///
+    /// # Errors
+    /// [`Kind::Malformed`] where it is none.
+    pub fn elements(&self) -> Result<Vec<Json>> {
+        let raws = split_elements(self.text()).map_or_else(|| elements(self.text()), Ok)?;
+        Ok(raws.into_iter().map(|raw| self.slice(raw)).collect())
     }
 }
 
@@ -97,10 +111,17 @@ impl fmt::Debug for Json {
     }
 }
 
+/// From here on members are found through a table.
+const LONG: usize = 16;
+
 /// The members of a JSON object in their order, each value as raw text. A name that comes twice counts once, the
 /// last one wins, as in most readers.
 #[derive(Debug, Default)]
-pub struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub struct Members<'a> {
+    list: Vec<(Cow<'a, str>, &'a str)>,
+    /// Places in the list, where it is long: a short one is searched faster than a table is built.
+    index: HashMap<Cow<'a, str>, usize>,
+}
 
 impl<'a> Members<'a> {
     /// Reads an object.
@@ -112,10 +133,45 @@ impl<'a> Members<'a> {
             .map_err(|fault| Error::new(Kind::Malformed, format!("expected a JSON object: {fault}")))
     }
 
+    /// Takes the text of a valid object apart; `None` where it is none.
+    fn split(text: &'a str) -> Option<Self> {
+        let mut splitter = Splitter::new(text);
+        let mut members = Self::default();
+        splitter.take(b'{')?;
+        while splitter.peek()? != b'}' {
+            let name = string(splitter.value()?)?;
+            splitter.take(b':')?;
+            members.put(name, splitter.value()?);
+            if splitter.peek()? != b'}' {
+                splitter.take(b',')?;
+            }
+        }
+        Some(members)
+    }
+
+    fn put(&mut self, name: Cow<'a, str>, raw: &'a str) {
+        let there = if self.list.len() < LONG {
+            self.list.iter().position(|(have, _)| *have == name)
+        } else {
+            if self.index.is_empty() {
+                self.index = self.list.iter().enumerate().map(|(at, (have, _))| (have.clone(), at)).collect();
+            }
+            self.index.get(&name).copied()
+        };
+        if let Some(at) = there {
+            self.list[at].1 = raw;
+            return;
+        }
+        if !self.index.is_empty() {
+            self.index.insert(name.clone(), self.list.len());
+        }
+        self.list.push((name, raw));
+    }
+
     /// The raw text of a member.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(have, _)| have == name).map(|(_, raw)| raw.get())
+        self.list.iter().find(|(have, _)| have == name).map(|(_, raw)| *raw)
     }
 
     /// A member, unless it is absent or null.
@@ -127,7 +183,13 @@ impl<'a> Members<'a> {
     /// A string member; `None` where it is absent or of another type.
     #[must_use]
     pub fn string(&self, name: &str) -> Option<String> {
-        self.some(name).and_then(|raw| serde_json::from_str(raw).ok())
+        self.text(name).map(Cow::into_owned)
+    }
+
+    /// A string member, copied only where it has escapes; `None` where it is absent or of another type.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.some(name).and_then(string)
     }
 
     /// A boolean member; `None` where it is absent or of another type.
@@ -145,19 +207,19 @@ impl<'a> Members<'a> {
 
     /// The members in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, raw)| (name.as_str(), raw.get()))
+        self.list.iter().map(|(name, raw)| (&**name, *raw))
     }
 
     /// How many members there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// True where there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 }
 
@@ -186,33 +248,48 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members: Vec<(String, &'de RawValue)> = Vec::new();
-                let mut index = std::collections::HashMap::<String, usize>::new();
-                while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
-                    // A list up to here is searched faster than a table is built.
-                    if members.len() < 16 {
-                        match members.iter_mut().find(|(have, _)| *have == name) {
-                            Some(slot) => slot.1 = raw,
-                            None => members.push((name, raw)),
-                        }
-                        continue;
-                    }
-                    if index.is_empty() {
-                        index = members.iter().enumerate().map(|(i, (have, _))| (have.clone(), i)).collect();
-                    }
-                    match index.get(&name) {
-                        Some(&i) => members[i].1 = raw,
-                        None => {
-                            index.insert(name.clone(), members.len());
-                            members.push((name, raw));
-                        }
-                    }
+                let mut members = Members::default();
+                while let Some((Name(name), raw)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    members.put(name, raw.get());
                 }
-                Ok(Members(members))
+                Ok(members)
             }
         }
         deserializer.deserialize_map(Read)
     }
+}
+
+/// A name, copied only where it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The string that `raw`, a valid value, is, copied only where it has escapes; `None` for anything else.
+#[must_use]
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+    // The look first: for anything but a string serde_json would write a long error that nobody reads.
+    if !raw.starts_with('"') {
+        return None;
+    }
+    if !raw.as_bytes().contains(&b'\\')
+        && let Some(text) = raw[1..].strip_suffix('"')
+    {
+        return Some(Cow::Borrowed(text));
+    }
+    serde_json::from_str(raw).ok().map(|Name(text)| text)
+}
+
+fn split_elements(text: &str) -> Option<Vec<&str>> {
+    let mut splitter = Splitter::new(text);
+    let mut raws = Vec::new();
+    splitter.take(b'[')?;
+    while splitter.peek()? != b']' {
+        raws.push(splitter.value()?);
+        if splitter.peek()? != b']' {
+            splitter.take(b',')?;
+        }
+    }
+    Some(raws)
 }
 
 /// The elements of a JSON array, each as raw text.
@@ -228,25 +305,28 @@ pub fn elements(text: &str) -> Result<Vec<&str>> {
 /// A text as a JSON string, quotes included.
 #[must_use]
 pub fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    if !plain {
+        return serde_json::Value::from(text).to_string();
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+    out
 }
 
 /// True where arrays and objects in `text` nest deeper than `limit`. Counts only; the text may be invalid.
 #[must_use]
 pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for byte in text {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    if text.len() <= limit {
+        return false;
+    }
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(byte) = text.get(at) {
+        at += 1;
         match byte {
-            b'"' => in_string = true,
+            b'"' => at = after_string(text, at),
             b'{' | b'[' => {
                 depth += 1;
                 if depth > limit {
@@ -271,6 +351,30 @@ mod tests {
         assert_eq!(members.raw("a"), Some("[1, 2]"));
         assert_eq!(members.iter().map(|(n, _)| n).collect::<Vec<_>>(), ["b", "a"]);
         assert!(Members::parse("[1]").is_err());
+    }
+
+    #[test]
+    fn the_quick_way_and_the_slow_one_agree() {
+        for text in [
+            "{}",
+            " { } ",
+            r#"{"a":1}"#,
+            r#"{ "a" : [1, {"b":"}"}] , "c\u0064" : "x\"y" , "a":null, "":"" }"#,
+            "{\n\t\"a\": 1.5e3 ,\r\n \"b\":true}",
+            r#"{"世":"界","e":"\ud83d\ude00","n":-0}"#,
+        ] {
+            let (quick, slow) = (Members::split(text).unwrap(), Members::parse(text).unwrap());
+            assert!(quick.iter().eq(slow.iter()), "{text}");
+        }
+        for text in ["[]", r#"[1,"]",[2,[]],{"a":[]} , null ]"#, " [ ] "] {
+            assert_eq!(split_elements(text).unwrap(), elements(text).unwrap(), "{text}");
+        }
+        for text in ["", "[1]", "7", "\"{}\"", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{a:1}", "{\"a\" 1}"]
+        {
+            let error = Json::trusted(text).members().unwrap_err();
+            assert_eq!(error.message(), Members::parse(text).unwrap_err().message(), "{text}");
+        }
+        assert!(Json::trusted("{}").elements().is_err());
     }
 
     #[test]
@@ -310,9 +414,25 @@ mod tests {
     }
 
     #[test]
+    fn strings_are_quoted_and_read_back() {
+        for text in ["", "plain", "é 世界", "a\"b", "a\\b", "a\nb", "\u{1}", "\u{7f}"] {
+            assert_eq!(quote(text), serde_json::to_string(text).unwrap());
+            assert_eq!(string(&quote(text)).as_deref(), Some(text));
+        }
+        assert!(matches!(string("\"plain\""), Some(Cow::Borrowed("plain"))));
+        for raw in ["7", "null", "[\"a\"]", "true"] {
+            assert_eq!(string(raw), None, "{raw}");
+        }
+    }
+
+    #[test]
     fn nesting_is_counted_outside_strings() {
         assert!(!nests_deeper(br#"{"a":"[[[[\"[["}"#, 1));
         assert!(nests_deeper(b"[[1]]", 1));
         assert!(!nests_deeper(b"[[1],[2],[3]]", 2));
+        assert!(nests_deeper(br#"["\\",["x\"["]]"#, 1));
+        for open in [&b"[[\"open"[..], b"[[\"", b"[[\"\\", b"[[\"\\\""] {
+            assert!(nests_deeper(open, 1) && !nests_deeper(open, 2));
+        }
     }
 }

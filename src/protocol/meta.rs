@@ -47,7 +47,9 @@ impl RequestMeta {
     /// [`Kind::Argument`] where the host's `_meta` names a field that the library writes.
     pub fn write(&self, host: Option<&str>, progress_token: Option<i64>) -> Result<String> {
         host.map_or(Ok(()), check_host)?;
-        let mut out = self.fixed.clone();
+        // Room for a token, and for a few members of the host's.
+        let mut out = String::with_capacity(self.fixed.len() + 64 + host.map_or(0, str::len));
+        out.push_str(&self.fixed);
         let mut token = progress_token;
         if let Some(host) = host {
             for (name, raw) in Members::parse(host)?.iter() {

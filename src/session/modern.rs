@@ -124,8 +124,7 @@ impl Modern {
         let stop = |error| Verdict { error, once_more: false };
         let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = progress_token(&meta);
-        let params = format!("{{{}{}\"_meta\":{meta}}}", request.params.body, retry.members());
-        let message = write_request(id, &request.method, &params);
+        let message = write_request(id, &request.method, [&request.params.body, retry.members()], &meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
         let method_value = safe_value(&request.method);

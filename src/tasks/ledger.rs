@@ -72,7 +72,8 @@ pub(crate) trait Ledger: Send + Sync {
     fn find(&self, key: &TaskKey) -> Result<Option<Record>>;
     /// The tasks of a server that have not ended, or whose end is not acknowledged, in the order they were received.
     fn outstanding(&self, server: &str) -> Result<Vec<Record>>;
-    /// The host has the end of this task: its result is dropped. False where there is no ended record.
+    /// The host has the end of this task: its result is dropped. False where there is no ended record, or it was
+    /// acknowledged before.
     fn acknowledge(&self, key: &TaskKey) -> Result<bool>;
     /// Takes a record out. False where there is none.
     fn remove(&self, key: &TaskKey) -> Result<bool>;
@@ -164,9 +165,9 @@ impl Ledger for MemoryLedger {
         let Some(record) = book.records.get_mut(key).filter(|record| record.end.is_some()) else {
             return Ok(false);
         };
-        record.acknowledged = true;
+        let first = !std::mem::replace(&mut record.acknowledged, true);
         record.drop_result();
-        Ok(true)
+        Ok(first)
     }
 
     fn remove(&self, key: &TaskKey) -> Result<bool> {

@@ -43,7 +43,7 @@ from .errors import (
     status_name,
 )
 from .events import LogMessage, Notification, Progress, State
-from .input import Input
+from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
 from .server import Server
@@ -81,6 +81,7 @@ __all__ = [
     "ForkedError",
     "HttpError",
     "Input",
+    "InputKind",
     "InputRefusedError",
     "InputRequiredError",
     "InternalError",

@@ -116,6 +116,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_task_wait": (status, (handle, c_int64, out_handle)),
     "mcp_task_snapshot": (status, (handle, out_handle)),
     "mcp_task_let_go": (status, (handle,)),
+    "mcp_task_acknowledge": (status, (handle,)),
     "mcp_task_free": (status, (handle,)),
     # snapshots
     "mcp_snapshot_text": (text, (handle, c_int32, out_length)),
@@ -135,11 +136,13 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_event_keep": (status, (handle, out_handle)),
     "mcp_event_free": (status, (handle,)),
     # inputs
+    "mcp_input_kind": (c_int32, (handle,)),
+    "mcp_input_number": (status, (handle, c_int32, out_int64)),
     "mcp_input_text": (text, (handle, c_int32, out_length)),
     "mcp_input_answer": (status, (handle, c_char_p, c_size_t)),
     "mcp_input_decline": (status, (handle,)),
     "mcp_input_cancel": (status, (handle,)),
-    "mcp_input_fail": (status, (handle, c_int32, c_char_p)),
+    "mcp_input_fail": (status, (handle, c_char_p)),
     "mcp_input_free": (status, (handle,)),
 }
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import Any, Callable, Dict, Optional
+import threading
+from typing import Any, Callable, Dict, Optional, Set
 
 from . import _abi
 from ._report import report
 
 _keys = itertools.count(1)
 _kept: Dict[int, Callable[..., None]] = {}
+#: The threads on which no more callables run: each was told to end and did not.
+_barred: Set[int] = set()
 
 
 def keep(target: Callable[..., None]) -> int:
@@ -31,9 +34,18 @@ def kept() -> int:
     return len(_kept)
 
 
+def bar(thread: int) -> None:
+    """Call nothing more on a thread."""
+    _barred.add(thread)
+
+
+def _target(user: Optional[int]) -> Optional[Callable[..., None]]:
+    return None if threading.get_ident() in _barred else _kept.get(user or 0)
+
+
 def _event(event: Optional[int], user: Optional[int]) -> None:
     try:
-        target = _kept.get(user or 0)
+        target = _target(user)
         if target is not None:
             target(event)
     except BaseException as error:
@@ -42,7 +54,7 @@ def _event(event: Optional[int], user: Optional[int]) -> None:
 
 def _log(level: int, message: Optional[int], length: int, user: Optional[int]) -> None:
     try:
-        target = _kept.get(user or 0)
+        target = _target(user)
         if target is not None:
             line = ctypes.string_at(message, length) if message else b""
             target(level, line.decode("utf-8", "replace"))

@@ -30,6 +30,7 @@ NAMES = {
     c.EVENT_LOG_MESSAGE: "on_log",
     c.EVENT_NOTIFICATION: "on_notification",
     c.EVENT_TASK_CREATED: "on_task_created",
+    c.EVENT_TASK_RESUMED: "on_task_resumed",
     c.EVENT_TASK_STATUS: "on_task_status",
     c.EVENT_TASK_DONE: "on_task_completed",
     c.EVENT_TASK_OVERDUE: "on_task_overdue",
@@ -63,6 +64,7 @@ class Router:
             c.EVENT_LOG_MESSAGE: self._log,
             c.EVENT_NOTIFICATION: self._notification,
             c.EVENT_TASK_CREATED: self._task,
+            c.EVENT_TASK_RESUMED: self._task,
             c.EVENT_TASK_STATUS: self._task,
             c.EVENT_TASK_DONE: self._task,
             c.EVENT_TASK_OVERDUE: self._task,
@@ -116,7 +118,7 @@ class Router:
             if kind == c.EVENT_ELICITATION:
                 question.decline()
             else:
-                question.fail(-32603, "the client could not answer")
+                question.fail("the client could not answer")
             raise
 
     def _number(self, event: int, field: int) -> Optional[int]:

@@ -77,7 +77,10 @@ def run_interruptibly(work: Callable[[], T]) -> T:
         finally:
             done.set()
 
-    threading.Thread(target=helper, name="mcpnative-wait", daemon=True).start()
+    try:
+        threading.Thread(target=helper, name="mcpnative-wait", daemon=True).start()
+    except RuntimeError:
+        return work()  # the interpreter is on its way out and starts no thread any more
     while not done.wait(SLICE_MAIN_MS / 1000.0):
         pass
     if errors:

@@ -133,6 +133,7 @@ class Call:
             raise WaitTimeout()
         task = self.task
         if task is not None:
+            task.acknowledge()
             return task.snapshot().outcome()
         library = self._library
         status = library.mcp_call_status(self._handle.key)

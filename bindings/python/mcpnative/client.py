@@ -47,8 +47,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 def _release(library: Any, key: int) -> None:
-    _dispatch.dispatcher.remove(key)
-    library.mcp_client_free(key)
+    _dispatch.dispatcher.release(library, key)
 
 
 class Client:
@@ -73,6 +72,7 @@ class Client:
         headers: Optional[Mapping[str, str]] = None,
         server: Optional[Mapping[str, Any]] = None,
         on_task_created: Optional[TaskHandler] = None,
+        on_task_resumed: Optional[TaskHandler] = None,
         on_task_status: Optional[TaskHandler] = None,
         on_task_completed: Optional[TaskHandler] = None,
         on_task_overdue: Optional[TaskHandler] = None,
@@ -109,6 +109,7 @@ class Client:
         self._router.error_hook = on_callback_error
         given: Dict[int, Optional[Callable[..., Any]]] = {
             c.EVENT_TASK_CREATED: on_task_created,
+            c.EVENT_TASK_RESUMED: on_task_resumed,
             c.EVENT_TASK_STATUS: on_task_status,
             c.EVENT_TASK_DONE: on_task_completed,
             c.EVENT_TASK_OVERDUE: on_task_overdue,
@@ -142,15 +143,14 @@ class Client:
         return self
 
     def start(self) -> None:
-        """Begin to open, without waiting; ``on_state`` tells of the rest."""
+        """Begin to open, without waiting; ``on_state`` tells of the rest. After a failure it may be tried again."""
         library = self._library
-        if self._opened:
-            raise StateError(Status.E_STATE, "the client was opened before; make a new one")
-        self._opened = True
-        dispatcher = _dispatch.dispatcher
-        check(library, library.mcp_client_set_queue(self._key, dispatcher.queue()))
-        self._router.register(self._key)
-        dispatcher.add(self._key)
+        if not self._opened:
+            dispatcher = _dispatch.dispatcher
+            check(library, library.mcp_client_set_queue(self._key, dispatcher.queue()))
+            self._opened = True
+            dispatcher.add(self._key)
+            self._router.register(self._key)
         check(library, library.mcp_client_open(self._key))
 
     def wait_open(self, timeout: Optional[float] = None) -> bool:
@@ -334,13 +334,12 @@ class Client:
         return Call(library, key)
 
     def notify(self, method: str, params: Optional[Mapping[str, Any]] = None) -> None:
-        """Send a notification."""
-        data = _text.encode_object(params, "params")
-        check(
-            self._library,
-            self._library.mcp_client_notify(
-                self._key, _text.name(method, "method"), data, _text.length(data)
-            ),
+        """Send a notification, and wait until the server has accepted it."""
+        _dispatch.refuse_in_callback("Client.notify")
+        library = self._library
+        encoded, data = _text.name(method, "method"), _text.encode_object(params, "params")
+        run_interruptibly(
+            lambda: check(library, library.mcp_client_notify(self._key, encoded, data, _text.length(data)))
         )
 
     def list_tools(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
@@ -369,7 +368,9 @@ class Client:
     ) -> List[Dict[str, Any]]:
         """Ask once about each task that is due and give what has ended since: every outcome as a tool result.
 
-        Made for a chat loop that does its own polling (``tasks.auto_poll`` false).
+        Made for a chat loop that does its own polling (``tasks.auto_poll`` false). Each end is given once: here, by
+        ``call_tool`` or by ``result``. One that only a wait or a handler has seen comes here, too, unless
+        :meth:`Task.acknowledge` said that it is taken care of.
         """
         _dispatch.refuse_in_callback("Client.check")
         library = self._library
@@ -387,6 +388,10 @@ class Client:
     def on_task_created(self, handler: TaskHandler) -> TaskHandler:
         """``handler(task, snapshot)``: the server has made a task of a call."""
         return self._on(c.EVENT_TASK_CREATED, handler)
+
+    def on_task_resumed(self, handler: TaskHandler) -> TaskHandler:
+        """``handler(task, snapshot)``: a task that was taken up (:meth:`task`) is followed from now on."""
+        return self._on(c.EVENT_TASK_RESUMED, handler)
 
     def on_task_status(self, handler: TaskHandler) -> TaskHandler:
         """``handler(task, snapshot)``: status, message or open questions of a task changed."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import enum
 from typing import Any, Mapping, Optional
 
 from . import _constants as c
 from . import _text
 from ._handle import Handle
 from .errors import Status, check
+
+
+class InputKind(enum.IntEnum):
+    """What a question asks for."""
+
+    ELICITATION = c.INPUT_ELICITATION
+    SAMPLING = c.INPUT_SAMPLING
+    ROOTS = c.INPUT_ROOTS
 
 
 class Input:
@@ -22,15 +32,23 @@ class Input:
     def __init__(self, library: Any, key: int) -> None:
         self._library = library
         self._handle = Handle(key, library.mcp_input_free)
+        self.kind = InputKind(check(library, library.mcp_input_kind(key)))
         self.key: str = self._text(c.INPUT_KEY) or ""
         self.method: str = self._text(c.INPUT_METHOD) or ""
         #: What to show to a human, where the server sent such a text.
         self.message: Optional[str] = self._text(c.INPUT_MESSAGE)
         #: The task that asks, None for a plain call.
         self.task_id: Optional[str] = self._text(c.INPUT_TASK_ID)
+        #: The :attr:`Call.id` of the call that asks, None for a task.
+        self.call_id: Optional[int] = self._number(c.INPUT_CALL_ID)
 
     def _text(self, field: int) -> Optional[str]:
         return _text.read(self._library.mcp_input_text, self._handle.key, field)
+
+    def _number(self, field: int) -> Optional[int]:
+        value = ctypes.c_int64()
+        status = check(self._library, self._library.mcp_input_number(self._handle.key, field, ctypes.byref(value)))
+        return None if status == Status.S_NONE else value.value
 
     @property
     def params(self) -> Any:
@@ -50,9 +68,10 @@ class Input:
         """Say neither yes nor no. Elicitation only."""
         return self._done(self._library.mcp_input_cancel(self._handle.key))
 
-    def fail(self, code: int = -32603, message: str = "the client cannot answer") -> bool:
-        """Refuse a sampling or roots request; the call ends as *input refused*. For an elicitation: cancel."""
-        return self._done(self._library.mcp_input_fail(self._handle.key, code, _text.name(message, "message")))
+    def fail(self, message: str = "the client cannot answer") -> bool:
+        """Say that it cannot be answered. Sampling and roots: the call ends with :class:`InputRefusedError`, a task
+        is cancelled or left waiting, by the settings. Elicitation: the same as :meth:`cancel`."""
+        return self._done(self._library.mcp_input_fail(self._handle.key, _text.name(message, "message")))
 
     def close(self) -> None:
         """Give up this object's handle; an unanswered question stays open."""

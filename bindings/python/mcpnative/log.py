@@ -36,6 +36,7 @@ def log_to(target: Optional[LogLine] = None, *, level: str = "info") -> None:
     lib = library()
     queue = _dispatch.dispatcher.queue()
     check(lib, lib.mcp_log_on(queue, _LEVELS[level], _keep.LOG, _keep.keep(line), _keep.DESTROY))
+    _dispatch.dispatcher.logs = True
 
 
 def log_off() -> None:

@@ -242,6 +242,7 @@ class Task:
         """Wait for the end and give the result; raises for any other end, :class:`WaitTimeout` when the wait ran out."""
         if not self.wait(timeout):
             raise WaitTimeout()
+        self.acknowledge()
         return self.snapshot().outcome()
 
     def get(self, timeout: Optional[float] = None) -> Snapshot:
@@ -274,6 +275,14 @@ class Task:
     def let_go(self) -> bool:
         """Stop following the task. It ends here with the reason *closed*; the server goes on with it."""
         status = check(self._library, self._library.mcp_task_let_go(self._handle.key))
+        return status != Status.S_ALREADY_DONE
+
+    def acknowledge(self) -> bool:
+        """Say that the end is taken care of: :meth:`Client.check` gives it no more. False when that was said before.
+
+        ``call_tool``, ``result`` and ``check`` do it by themselves for what they give.
+        """
+        status = check(self._library, self._library.mcp_task_acknowledge(self._handle.key))
         return status != Status.S_ALREADY_DONE
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from .support import ROOT
+from .support import ROOT, run_program
 
 from mcpnative import _abi, _constants, _load, errors
 
@@ -106,6 +106,35 @@ class Functions(unittest.TestCase):
         library = _load.library()
         for name in _abi.FUNCTIONS:
             self.assertIsNotNone(getattr(library, name))
+
+
+class Misuse(unittest.TestCase):
+    def test_br48_nothing_and_nonsense(self) -> None:
+        """Every function with no handle, with one that never was, and with nothing for what it points to."""
+        program = """
+            import ctypes
+            from mcpnative import _abi, _load
+            lib = _load.library()
+            for name, (result, arguments) in _abi.FUNCTIONS.items():
+                for number in (0, 1, -1, 0x123456789):
+                    given = []
+                    for kind in arguments:
+                        if kind is ctypes.c_void_p:
+                            given.append(number & (2**64 - 1) or None)
+                        elif kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t):
+                            given.append(0)
+                        else:
+                            given.append(kind() if kind in (_abi.event_fn, _abi.destroy_fn, _abi.log_fn) else None)
+                    answer = getattr(lib, name)(*given)
+                    if result is ctypes.c_int32 and _abi.handle in arguments and "_free" not in name:
+                        # The log hook alone takes no queue for an answer.
+                        assert answer < 0 or name == "mcp_log_on", (name, number, answer)
+                    elif result is ctypes.c_void_p:
+                        assert answer is None, (name, number, answer)
+            print("alive")
+        """
+        done = run_program(program)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "alive\n", ""))
 
 
 def constants(text: str) -> Dict[str, int]:

@@ -6,7 +6,7 @@ import gc
 import subprocess
 import threading
 import unittest
-from typing import Any, List
+from typing import Any, Callable, List
 
 from .support import PATIENCE, ServerTest, Told, run_program
 
@@ -22,6 +22,8 @@ NOISY = {
             "match": {"method": "tools/call", "tool": "echo"},
             "do": {
                 "sse": [{"message": {"jsonrpc": "2.0", "method": "notifications/custom", "params": {}}}] * EACH
+                + [{"progress": {"progress": 1}}]
+                + [{"message": {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}}]
                 + [{"result": {"resultType": "complete", "content": [{"type": "text", "text": "noisy"}]}}]
             },
         }
@@ -34,6 +36,7 @@ class Notifications(ServerTest):
 
     def test_br47_ten_thousand_with_nobody_holding_the_callbacks(self) -> None:
         count = [0]
+        others = {"progress": 0, "log": 0, "library": 0, "question": 0}
         everything = threading.Event()
 
         def connect() -> Client:
@@ -42,22 +45,39 @@ class Notifications(ServerTest):
                 if count[0] == 10_000:
                     everything.set()
 
+            def also(what: str) -> Callable[..., None]:
+                def add(*_: Any) -> None:
+                    others[what] += 1
+
+                return add
+
+            def answer(question: mcpnative.Input) -> Any:
+                others["question"] += 1
+                return {"value": "x"}
+
+            mcpnative.log_to(also("library"), level="debug")
             client = Client(url=self.url)
             client.on_notification(counted)
-            client.on_progress(lambda progress: None)
-            client.on_log(lambda message: None)
-            client.on_elicitation(lambda question: None)
+            client.on_progress(also("progress"))
+            client.on_log(also("log"))
+            client.on_elicitation(answer)
             return client.open(PATIENCE)
 
         client = connect()
         self.addCleanup(client.close)
+        self.addCleanup(mcpnative.log_off)
         memory: List[bytes] = []
         for number in range(10_000 // EACH):
             client.call_tool("echo")
             memory.append(bytes(10_000))
             gc.collect()
+            if number % 10 == 0:
+                client.call_tool("ask_first")
         self.assertTrue(everything.wait(PATIENCE), count[0])
+        self.assertTrue(client.close())
         self.assertEqual(count[0], 10_000)
+        self.assertGreater(others.pop("library"), 0)
+        self.assertEqual(others, {"progress": 10_000 // EACH, "log": 10_000 // EACH, "question": 1_000 // EACH})
 
     def test_br47_replaced_while_messages_arrive(self) -> None:
         told = Told()
@@ -155,8 +175,8 @@ class Inside(ServerTest):
                 except BaseException as problem:
                     told(problem)
 
-        client.open(PATIENCE)
         self.addCleanup(client.close)
+        client.start()
         return told.wait_for(1)[0]
 
     def test_what_blocks_is_refused(self) -> None:
@@ -166,6 +186,7 @@ class Inside(ServerTest):
             lambda client: client.list_tools(),
             lambda client: client.check(),
             lambda client: client.wait_open(1),
+            lambda client: client.notify("notifications/custom"),
             lambda client: client.start_tool("echo").result(1),
             lambda client: client.start_tool("echo").wait(1),
             lambda client: client.start_tool("echo").wait_answer(1),
@@ -217,8 +238,65 @@ class Exit(ServerTest):
         )
         self.assertEqual((done.stdout, done.stderr), ("noisy\n", ""))
 
+    def test_br47_the_library_s_log(self) -> None:
+        done = self.ends(
+            """
+            import sys, threading, mcpnative
+            for _ in range(5):
+                told = threading.Event()
+                mcpnative.log_to(lambda level, message: told.set(), level="debug")
+                client = mcpnative.Client(url=sys.argv[1]).open(20)
+                client.call_tool("echo")
+                assert told.wait(20)
+                mcpnative.stop()
+            mcpnative.log_to(print, level="debug")
+            mcpnative.Client(url=sys.argv[1]).open(20).start_tool("echo")
+            """
+        )
+        self.assertEqual(done.stderr, "")
+
+    def test_br47_clients_that_nobody_holds(self) -> None:
+        for _ in range(3):
+            done = self.ends(
+                """
+                import gc, sys, threading, mcpnative
+                def leave():
+                    began = threading.Event()
+                    client = mcpnative.Client(url=sys.argv[1], on_notification=lambda n: began.set()).open(20)
+                    client.start_tool("slow_job", {"steps": 1000, "step_ms": 60}).wait_answer(20)
+                    client.start_tool("echo")
+                    assert began.wait(20)
+                for _ in range(5):
+                    leave()
+                gc.collect()
+                """
+            )
+            self.assertEqual(done.stderr, "")
+
+    def test_br47_other_threads_that_wait(self) -> None:
+        for _ in range(3):
+            done = self.ends(
+                """
+                import sys, threading, mcpnative
+                client = mcpnative.Client(url=sys.argv[1]).open(20)
+                begun = threading.Barrier(5)
+                def wait(start):
+                    call = start()
+                    begun.wait(20)
+                    try:
+                        call.result()
+                    except mcpnative.McpError:
+                        pass
+                for tool in ("sleep", "slow_job") * 2:
+                    start = lambda tool=tool: client.start_tool(tool, {"ms": 60000, "steps": 1000, "step_ms": 60})
+                    threading.Thread(target=wait, args=(start,), daemon=True).start()
+                begun.wait(20)
+                """
+            )
+            self.assertEqual(done.stderr, "")
+
     def test_br47_messages_arriving(self) -> None:
-        for _ in range(5):
+        for _ in range(3):
             done = self.ends(
                 """
                 import sys, threading, mcpnative

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
 import unittest
 
-from .support import PATIENCE, ServerTest, Told, run_program
+from .support import PACKAGE_ROOT, PATIENCE, Server, ServerTest, Told, environment, run_program
 
 import mcpnative
 from mcpnative import BlockKind, Client, State
@@ -162,6 +164,17 @@ class Life(ServerTest):
             client.open(PATIENCE)
         self.assertTrue(client.close())
 
+    def test_a_server_that_comes_up_later(self) -> None:
+        script = {"rules": [{"match": {"method": "server/discover", "nth": 1}, "do": {"http_status": 404}}]}
+        with Server(script) as server, contextlib.closing(Client(url=server.url)) as client:
+            with self.assertRaises(mcpnative.McpError):
+                client.open(PATIENCE)
+            self.assertIs(client.state, State.FAILED)
+            with self.assertRaises(mcpnative.McpError):
+                client.call_tool("echo")
+            client.open(PATIENCE)
+            self.assertEqual(client.call_tool("echo", {"a": 1}).structured, {"a": 1})
+
     def test_before_and_after(self) -> None:
         client = Client(url=self.url)
         self.assertIs(client.state, State.NEW)
@@ -249,10 +262,55 @@ class Life(ServerTest):
         self.assertEqual(done.stdout.splitlines(), ["MCP_E_FORKED MCP_E_FORKED", "{'a': 1}"])
 
 
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_forked_before_the_first_use(self) -> None:
+        program = """
+            import os, sys, threading, warnings, mcpnative
+            warnings.simplefilter("ignore")
+            pid = os.fork()
+            client = mcpnative.Client(url=sys.argv[1]).open(20)
+            client.call_tool("echo")
+            if pid:
+                assert os.waitpid(pid, 0)[1] == 0
+                print("both")
+        """
+        done = run_program(program, self.url)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "both\n", ""))
+
+
+class Pages(ServerTest):
+    script = {"options": {"page_size": 10, "extra_tools": 25}}
+
+    def test_all_of_them(self) -> None:
+        with Client(url=self.url) as client:
+            names = [tool["name"] for tool in client.list_tools()]
+        self.assertGreater(len(names), 25)
+        self.assertEqual(len(names), len(set(names)))
+
+
+class Absurd(ServerTest):
+    """BR-48: what a peer asks for ends the call, and nothing else."""
+
+    script = {
+        "rules": [
+            {"match": {"tool": "sleep"}, "do": {"content_length": 2**50, "then": "close_silently"}},
+            {"match": {"tool": "count"}, "do": {"result": {"resultType": "complete", "content": "$arguments"}}},
+            {"match": {"tool": "log"}, "do": {"body": "[" * 100_000}},
+        ]
+    }
+
+    def test_br48_sizes_and_shapes(self) -> None:
+        with Client(url=self.url) as client:
+            for tool in ("sleep", "log"):
+                with self.assertRaises((mcpnative.ProtocolError, mcpnative.TransportError)):
+                    client.call_tool(tool, {"n": 1}, timeout=PATIENCE)
+            odd = client.call_tool("count", {"a": 1}, timeout=PATIENCE)
+            self.assertEqual((odd.text, odd.blocks), ("", []))
+            self.assertEqual(client.call_tool("echo", {"a": 1}).structured, {"a": 1})
+
+
 class Example(ServerTest):
     def test_long_job(self) -> None:
-        from .support import PACKAGE_ROOT, environment
-
         done = subprocess.run(
             [
                 sys.executable,
@@ -269,7 +327,19 @@ class Example(ServerTest):
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("the server asks", done.stdout)
-        self.assertEqual(done.stdout.splitlines()[-1], "done")
+        self.assertEqual(done.stdout.splitlines()[-1].split(";")[0], "done")
+
+    def test_the_readme_s(self) -> None:
+        text = (PACKAGE_ROOT / "README.md").read_text(encoding="utf-8")
+        found = re.search(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+        assert found is not None
+        shown = "http://127.0.0.1:8080/mcp"
+        self.assertIn(shown, found.group(1))
+        done = run_program(found.group(1).replace(shown, self.url))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[-1], "done")
+        self.assertEqual({line.split(" ")[0] for line in lines[:-1]}, {"working"})
 
 
 if __name__ == "__main__":

@@ -117,12 +117,13 @@ mcpnative_ended.wait(20)
 call = client.start_tool("slow_job", {"steps": 10000, "step_ms": 100})
 call.wait_answer(20)
 try:
+    say("polling")
     while True:
         call.task.get(20)
 except KeyboardInterrupt:
     say("interrupted")
 """,
-            "task",
+            "polling",
         )
         self.check_prompt(took, process)
 

@@ -97,6 +97,22 @@ class Following(ServerTest):
                 client.call_tool("slow_job", {"steps": 1000, "step_ms": 100}, timeout=0.3)
             self.assertEqual(ended.wait_for(1), [Reason.CANCELLED])
 
+    def test_taken_up_by_its_id(self) -> None:
+        resumed, ended = Told(), Told()
+        with Client(url=self.url) as first:
+            call = first.start_tool("slow_job", {"steps": 5, "step_ms": 50})
+            call.wait_answer(PATIENCE)
+            assert call.task is not None
+            task_id = call.task.id
+        with Client(
+            url=self.url,
+            on_task_resumed=lambda task, seen: resumed(seen.task_id),
+            on_task_completed=lambda task, seen: ended(seen.reason),
+        ) as second:
+            self.assertEqual(second.task(task_id).result(PATIENCE).text, "done")
+            self.assertEqual(resumed.wait_for(1), [task_id])
+            self.assertEqual(ended.wait_for(1), [Reason.COMPLETED])
+
     def test_let_go(self) -> None:
         with Client(url=self.url) as client:
             call = client.start_tool("slow_job", {"steps": 1000, "step_ms": 100})
@@ -174,7 +190,7 @@ class Questions(ServerTest):
             return {"value": "go"}
 
         said = self.ask("slow_job", {"steps": 4, "step_ms": 20, "ask": True}, on_elicitation=answer)
-        self.assertEqual(said.text, "done")
+        self.assertEqual(said.text, 'done; answers: {"ask-1":{"action":"accept","content":{"value":"go"}}}')
         self.assertEqual(len(seen.all), 1)
         self.assertTrue(seen.all[0])
 
@@ -189,7 +205,67 @@ class Questions(ServerTest):
             self.assertEqual([one["method"] for one in opened], ["elicitation/create"])
             answer = {opened[0]["key"]: {"action": "accept", "content": {"value": "go"}}}
             self.assertTrue(task.update(answer, PATIENCE))
-            self.assertEqual(call.result(PATIENCE).text, "done")
+            self.assertIn('"value":"go"', call.result(PATIENCE).text)
+            self.assertFalse(task.update(answer, PATIENCE))
+
+    def test_every_kind(self) -> None:
+        asked = Told()
+
+        def url(question: Input) -> None:
+            asked((question.kind, question.params["mode"], question.task_id, question.call_id))
+            question.answer()
+
+        def sampling(question: Input) -> dict:
+            asked((question.kind, question.method))
+            return {"role": "assistant", "content": {"type": "text", "text": "a model's words"}, "model": "m"}
+
+        def roots(question: Input) -> dict:
+            asked((question.kind, question.method))
+            return {"roots": [{"uri": "file:///tmp", "name": "tmp"}]}
+
+        with Client(url=self.url, on_elicitation=url, on_sampling=sampling, on_roots=roots) as client:
+            call = client.start_tool("ask_first", {"kind": "url"})
+            call.result(PATIENCE)
+            self.assertIn("a model's words", client.call_tool("ask_first", {"kind": "sampling"}).text)
+            self.assertIn("file:///tmp", client.call_tool("ask_first", {"kind": "roots"}).text)
+        kinds = mcpnative.InputKind
+        self.assertEqual(
+            asked.all,
+            [
+                (kinds.ELICITATION, "url", None, call.id),
+                (kinds.SAMPLING, "sampling/createMessage"),
+                (kinds.ROOTS, "roots/list"),
+            ],
+        )
+
+    def test_what_has_no_form_of_refusal(self) -> None:
+        reported = Told()
+
+        def broken(question: Input) -> dict:
+            raise ZeroDivisionError("broken")
+
+        for wrong in (broken, lambda question: question.decline(), lambda question: question.fail("no model here")):
+            handlers = {"on_sampling": wrong, "on_roots": wrong, "on_callback_error": reported}
+            for kind in ("sampling", "roots"):
+                with self.assertRaises(mcpnative.InputRefusedError) as raised:
+                    self.ask("ask_first", {"kind": kind}, **handlers)
+        self.assertIn("no model here", str(raised.exception))
+        self.assertIsInstance(reported.all[2][0], mcpnative.UnsupportedError)
+
+    def test_withdrawn(self) -> None:
+        kept, withdrawn = Told(), Told()
+        with Client(
+            url=self.url,
+            on_elicitation=lambda question: kept(question),
+            on_input_withdrawn=lambda question: withdrawn(question.key),
+        ) as client:
+            call = client.start_tool("ask_first")
+            question = kept.wait_for(1)[0]
+            call.cancel()
+            self.assertEqual(withdrawn.wait_for(1), [question.key])
+            self.assertFalse(question.answer({"value": "too late"}))
+            with self.assertRaises(mcpnative.CallCancelled):
+                call.result(PATIENCE)
 
     def test_a_call_by_hand(self) -> None:
         settings = {"url": self.url, "input": {"elicitation": "manual"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -28,6 +29,7 @@ with mcpnative.Client(url=sys.argv[1]) as client:
 """
 
 
+@unittest.skipUnless(importlib.util.find_spec("pip"), "this Python has no pip")
 class Wheel(ServerTest):
     def test_build_install_run(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -47,7 +49,7 @@ class Wheel(ServerTest):
         self.assertIn("mcpnative/py.typed", names)
         self.assertFalse([name for name in names if name.startswith("tests") or "hatch_build" in name])
 
-        venv.EnvBuilder(with_pip=True).create(place / "venv")
+        venv.EnvBuilder().create(place / "venv")
         python = place / "venv" / ("Scripts" if os.name == "nt" else "bin") / ("python.exe" if os.name == "nt" else "python")
         bare = {
             name: value
@@ -55,7 +57,10 @@ class Wheel(ServerTest):
             if name not in ("PYTHONPATH", "PYTHONHOME", "MCPNATIVE_LIBRARY", "VIRTUAL_ENV")
         }
         self.run_to_end(
-            [str(python), "-m", "pip", "install", "--no-index", str(wheels[0])], bare, PATIENCE * 4, place
+            [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-index", str(wheels[0])],
+            bare,
+            PATIENCE * 4,
+            place,
         )
         output = self.run_to_end([str(python), "-c", PROGRAM, self.url], bare, PATIENCE, place)
         self.assertEqual(output.strip(), "done")

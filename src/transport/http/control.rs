@@ -104,13 +104,8 @@ impl Wake for Cutter {
 
 impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let spans = Spans {
-            total: Deadline::Never,
-            idle: None,
-            connect: Deadline::Never,
-            widest: 0,
-            hold: Arc::default(),
-        };
+        let spans =
+            Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
         let progress = Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }
     }
