@@ -85,7 +85,8 @@ fn br_16_a_session_that_the_server_forgets_is_started_anew() {
     let server = legacy(json!({"lose_all": true}));
     let client = Client::ready(&server, json!({}));
     let failure = client.run("echo", json!({})).unwrap_err();
-    assert_eq!(failure.status, MCP_E_HTTP, "{failure:?}");
+    assert_eq!(failure.http_status, Some(404), "{failure:?}");
+    assert_eq!(server.count_of("initialize"), 2);
 }
 
 #[test]

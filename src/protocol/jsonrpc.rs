@@ -183,6 +183,13 @@ pub fn write_request(id: i64, method: &str, members: [&str; 2], meta: &str) -> S
     .concat()
 }
 
+/// Writes a legacy request. `params` is the text of its object.
+#[must_use]
+pub fn write_legacy_request(id: i64, method: &str, params: &str) -> String {
+    let (id, method) = (id.to_string(), quote(method));
+    ["{\"jsonrpc\":\"2.0\",\"id\":", &id, ",\"method\":", &method, ",\"params\":", params, "}"].concat()
+}
+
 /// Writes a notification.
 #[must_use]
 pub fn write_notification(method: &str, params: &str) -> String {

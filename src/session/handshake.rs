@@ -7,7 +7,7 @@ use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{Initialized, read_initialized};
 use crate::protocol::json::{Members, quote};
-use crate::protocol::jsonrpc::{write_notification, write_request};
+use crate::protocol::jsonrpc::{write_legacy_request, write_notification};
 use crate::protocol::method;
 use crate::protocol::version::{LEGACY, common_legacy};
 use crate::session::legacy::Legacy;
@@ -48,7 +48,7 @@ impl Legacy {
             self.settings.capabilities.write_legacy(),
             self.settings.client_info
         );
-        let message = write_request(id, method::INITIALIZE, &params);
+        let message = write_legacy_request(id, method::INITIALIZE, &params);
         let nascent = Arc::new(Standing::nascent(None));
         let mut reply = LegacyReply::new(id, None, &self.desk, nascent, notes);
         let exchanged = self.transport.exchange(

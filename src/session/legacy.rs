@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
 use crate::protocol::input::read_url_elicitations;
 use crate::protocol::json::Json;
-use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_notification, write_request};
+use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
 use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
 use crate::protocol::version::has_url_errors;
@@ -99,7 +99,7 @@ impl Legacy {
         let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = meta.as_deref().and_then(progress_token);
         let params = write_params(&request.params.body, meta.as_deref());
-        let message = write_request(id, &request.method, &params);
+        let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
         let exchanged = self.transport.exchange(

@@ -103,7 +103,8 @@ impl Dialer {
 
     /// Connects, or says why not. `None` where the exchange was cut.
     pub(super) fn dial(&self, control: &Control) -> Result<TcpStream, Option<Trouble>> {
-        let end = control.deadline(self.clock.now());
+        let now = self.clock.now();
+        let end = control.deadline(now, now);
         let addresses = self.addresses(control, end)?;
         let dialled = if addresses.iter().all(|address| address.ip().is_loopback()) {
             self.connect_here(&addresses, end)
