@@ -35,7 +35,7 @@ fn the_committed_header_is_the_generated_one() {
 #[test]
 fn the_library_exports_what_the_header_names() {
     // The cdylib lies beside the test's own folder.
-    let folder = PathBuf::from(std::env::current_exe().expect("a test knows its path"));
+    let folder: PathBuf = std::env::current_exe().expect("a test knows its path");
     let folder = folder.parent().and_then(Path::parent).expect("target/<profile>/deps");
     let library = folder.join(if cfg!(target_os = "macos") { "libmcpnative.dylib" } else { "libmcpnative.so" });
     // Cargo does not build the cdylib for a test: it may be older than the sources.

@@ -401,3 +401,17 @@ fn br_13_a_burst_of_progress_harms_nothing() {
     // What was not delivered was merged into a later one; nothing is lost without a count.
     assert!(number("events_delivered") + number("events_coalesced") + number("events_dropped") >= 10_001, "{stats}");
 }
+
+#[test]
+fn a_redirection_is_an_answer_and_is_not_followed() {
+    // The headers of the settings, credentials among them, go to nobody else.
+    let elsewhere = TestServer::start(Script::new());
+    let location = json!({"Location": elsewhere.url()});
+    for status in [301, 302, 303, 307, 308] {
+        let (_server, client) = first_echo(json!({"http_status": status, "headers": location}));
+        let failure = client.run("echo", json!({})).unwrap_err();
+        assert_eq!((failure.status, failure.http_status), (MCP_E_HTTP, Some(status)), "{failure:?}");
+        client.run("echo", json!({})).unwrap();
+    }
+    assert_eq!(elsewhere.accepted(), 0);
+}

@@ -43,8 +43,8 @@ const MAX_TURN: Duration = Duration::from_secs(30);
 pub(crate) enum CallEnd {
     /// With a result.
     Result(Arc<ResultView>),
-    /// With a task, which is followed.
-    Task(Arc<TaskHandle>),
+    /// With a task, which is followed; the call holds it.
+    Task,
     /// With an error.
     Failed(Error),
 }
@@ -337,8 +337,8 @@ impl Call {
             Step::Asked(round) => self.begin_round(round),
             Step::Task(seed) => match self.follow(*seed) {
                 Ok(held) => {
-                    let task = self.own_task(&held);
-                    self.finish(CallEnd::Task(task));
+                    self.own_task(&held);
+                    self.finish(CallEnd::Task);
                     // From here on the task's own events come: after the call's.
                     drop(held);
                 }
@@ -359,11 +359,9 @@ impl Call {
                             drop(held);
                             self.run_task(task, deadline)
                         }
-                        Err(error) => Some(CallEnd::Failed(error)),
+                        Err(error) => CallEnd::Failed(error),
                     };
-                    return if let Some(end) = end {
-                        self.finish(end)
-                    };
+                    return self.finish(end);
                 }
             }
             if !self.await_answers(deadline) {
@@ -400,9 +398,9 @@ impl Call {
         }
     }
 
-    /// Follows the task of a call that is waited for. `None` where the host has to answer it by hand: the call then
-    /// ends with its task, like one that goes by itself.
-    fn run_task(self: &Arc<Self>, task: Arc<TaskHandle>, deadline: Deadline) -> Option<CallEnd> {
+    /// Follows the task of a call that is waited for. Where the host has to answer it by hand, the call ends with its task,
+    /// like one that goes by itself.
+    fn run_task(self: &Arc<Self>, task: Arc<TaskHandle>, deadline: Deadline) -> CallEnd {
         let hook: Arc<dyn Wake> = Arc::new(CancelTask { task: task.clone(), call: Arc::downgrade(self) });
         // A cancel of the call cancels its task; one that came before is seen here.
         let cancelled = self.token.on_cancel(Arc::downgrade(&hook)).is_err();
@@ -415,12 +413,12 @@ impl Call {
                 if let Err(error) = task.acknowledge() {
                     log(LogLevel::Warn, || format!("cannot acknowledge {task:?}: {error}"));
                 }
-                Some(crate::client::chat::call_end(&snapshot))
+                crate::client::chat::call_end(&snapshot)
             }
-            Waited::InputRequired(_) => Some(CallEnd::Task(task)),
+            Waited::InputRequired(_) => CallEnd::Task,
             Waited::TimedOut(_) => {
                 hook.wake();
-                Some(CallEnd::Failed(gave_up()))
+                CallEnd::Failed(gave_up())
             }
         }
     }
@@ -621,7 +619,7 @@ impl Call {
             end
         } else {
             match (self.token.cancelled(), end) {
-                (Some(why), CallEnd::Result(_) | CallEnd::Task(_)) => CallEnd::Failed(self.cancel_error(why)),
+                (Some(why), CallEnd::Result(_) | CallEnd::Task) => CallEnd::Failed(self.cancel_error(why)),
                 (_, end) => end,
             }
         };

@@ -108,11 +108,8 @@ impl Host {
     /// Holds the activity while events may come. What is returned is to be dropped after the event is posted.
     fn count(&self, client: &Arc<Client>, what: &Announcement) -> Option<Activity> {
         match what {
-            // A client that closes already takes on no more; the call that made the task keeps it for now.
-            Announcement::Created | Announcement::Resumed => {
-                let entered = client.enter().ok();
-                std::mem::replace(&mut *self.activity.lock(), entered)
-            }
+            // Also while the client closes: whoever made the task is under way itself.
+            Announcement::Created | Announcement::Resumed => self.activity.lock().replace(client.stay()),
             Announcement::Ended(_) => self.activity.lock().take(),
             Announcement::Status
             | Announcement::Overdue

@@ -563,6 +563,12 @@ impl Client {
         Ok(Activity { client: self.clone() })
     }
 
+    /// The same for something that grows out of what is under way already, so that it never comes too late.
+    pub(crate) fn stay(self: &Arc<Self>) -> Activity {
+        self.life.lock().active += 1;
+        Activity { client: self.clone() }
+    }
+
     fn leave(self: &Arc<Self>) {
         let over = {
             let mut life = self.life.lock();

@@ -46,6 +46,17 @@ enum Phase {
     Ended,
 }
 
+/// Where a mailbox stands after a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There may be more: whoever delivers schedules it again.
+    More,
+    /// Nothing is left for now.
+    Idle,
+    /// Its last handler is gone.
+    Ended,
+}
+
 struct State {
     events: VecDeque<Arc<Event>>,
     /// The number of the first event in `events`; numbers never repeat.
@@ -224,7 +235,7 @@ impl Mailbox {
             Outlet::Library(pool) => {
                 let mailbox = self.clone();
                 let submitted = pool.submit(Box::new(move || {
-                    if mailbox.deliver_batch().1 {
+                    if mailbox.deliver_batch().1 == Turn::More {
                         mailbox.schedule();
                     }
                 }));
@@ -241,8 +252,8 @@ impl Mailbox {
         }
     }
 
-    /// Delivers some events on this thread: how many, and whether more may be there (then the caller schedules again).
-    pub(crate) fn deliver_batch(self: &Arc<Self>) -> (usize, bool) {
+    /// Delivers some events on this thread: how many, and what then.
+    pub(crate) fn deliver_batch(self: &Arc<Self>) -> (usize, Turn) {
         for count in 0..BATCH {
             let event = {
                 let mut state = self.state.lock();
@@ -254,8 +265,9 @@ impl Mailbox {
                         drop(state);
                         if ending {
                             self.discard();
+                            return (count, Turn::Ended);
                         }
-                        return (count, false);
+                        return (count, Turn::Idle);
                     }
                 }
             };
@@ -264,7 +276,7 @@ impl Mailbox {
                 as_callback(|| handler.handle(&event));
             }
         }
-        (BATCH, true)
+        (BATCH, Turn::More)
     }
 
     /// Drops what is here and every handler: the end.

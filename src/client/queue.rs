@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::mailbox::Mailbox;
+use crate::client::mailbox::{Mailbox, Turn};
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::os::WakeHandle;
@@ -104,7 +104,8 @@ impl Queue {
     }
 
     /// Delivers what waits, on this thread; waits for the first event until `deadline`. Returns the number of events,
-    /// 0 where none came or [`Queue::wake`] ended the wait.
+    /// 0 where none came, [`Queue::wake`] ended the wait, or a client's end was all there was: its destructors ran, and
+    /// the host may be waiting for just that.
     ///
     /// # Errors
     /// [`Kind::Reentrant`] inside a callback.
@@ -114,8 +115,8 @@ impl Queue {
         }
         self.state.lock().server = this_thread();
         loop {
-            let delivered = self.deliver_round();
-            if delivered > 0 {
+            let (delivered, ended) = self.deliver_round();
+            if delivered > 0 || ended {
                 return Ok(delivered);
             }
             let mut state = self.state.lock();
@@ -172,7 +173,7 @@ impl Queue {
             if done() {
                 return true;
             }
-            if self.deliver_round() > 0 {
+            if self.deliver_round().0 > 0 {
                 continue;
             }
             let mut state = self.state.lock();
@@ -215,8 +216,8 @@ impl Queue {
         true
     }
 
-    /// One turn of each mailbox in line, log lines first.
-    fn deliver_round(&self) -> usize {
+    /// One turn of each mailbox in line, log lines first: the number of events, and whether a mailbox ended.
+    fn deliver_round(&self) -> (usize, bool) {
         let (line, log) = {
             let mut state = self.state.lock();
             (std::mem::take(&mut state.ready), std::mem::take(&mut state.log_ready))
@@ -225,16 +226,19 @@ impl Queue {
         if let Some(hook) = log {
             crate::client::logging::deliver(hook);
         }
+        let mut ended = false;
         for mailbox in line {
-            let (count, more) = mailbox.deliver_batch();
+            let (count, turn) = mailbox.deliver_batch();
             delivered += count;
-            if more && !self.make_ready(mailbox.clone()) {
+            ended |= turn == Turn::Ended;
+            if turn == Turn::More && !self.make_ready(mailbox.clone()) {
                 mailbox.discard();
+                ended = true;
             }
         }
         let state = self.state.lock();
         self.descriptor_follows(&state);
-        delivered
+        (delivered, ended)
     }
 
     /// Waits for news; false where the deadline came first.

@@ -273,12 +273,11 @@ pub(crate) struct Doc {
 
 impl Doc {
     pub(crate) fn of(value: Value, path: &str) -> Result<Self> {
-        match value {
-            Value::Object(members) => Ok(Self { path: path.to_owned(), members }),
-            other => {
-                Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {}", type_name(&other))))
-            }
-        }
+        let found = type_name(&value);
+        let Value::Object(members) = value else {
+            return Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {found}")));
+        };
+        Ok(Self { path: path.to_owned(), members })
     }
 
     pub(crate) fn empty(path: &str) -> Self {
@@ -369,11 +368,10 @@ impl Doc {
     }
 
     fn wrong(&self, key: &str, expected: &str, found: &Value) -> Error {
-        let found = match found {
-            Value::Number(number) => crate::error::one_line(&number.to_string()),
-            other => type_name(other).to_owned(),
-        };
-        self.mistyped(key, expected, &found)
+        match found.as_number() {
+            Some(number) => self.mistyped(key, expected, &crate::error::one_line(&number.to_string())),
+            None => self.mistyped(key, expected, type_name(found)),
+        }
     }
 
     fn mistyped(&self, key: &str, expected: &str, found: &str) -> Error {

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn mcp_tool_list(client: *mut mcp_client, wait_ms: i64, ou
             match Call::run(&client, Request::new("tools/list", "{}")?, options, deadline)?.end() {
                 Some(CallEnd::Result(result)) => Ok(result.json().text().to_owned()),
                 Some(CallEnd::Failed(error)) => Err(error),
-                Some(CallEnd::Task(_)) | None => Err(Error::new(Kind::Internal, "tools/list did not end")),
+                Some(CallEnd::Task) | None => Err(Error::new(Kind::Internal, "tools/list did not end")),
             }
         })
     }
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn mcp_call_result(call: *const mcp_call, out: *mut *mut m
         let end = get::<Call>(call)?.object.end();
         let result = match &end {
             Some(CallEnd::Result(result)) => Some(result.clone()),
-            Some(CallEnd::Task(_) | CallEnd::Failed(_)) => None,
+            Some(CallEnd::Task | CallEnd::Failed(_)) => None,
             None => return Ok(MCP_S_PENDING),
         };
         put_some(out, result)
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn mcp_call_error(call: *const mcp_call, out: *mut *mut mc
         let end = get::<Call>(call)?.object.end();
         let error = match end {
             Some(CallEnd::Failed(error)) => Some(Arc::new(error)),
-            Some(CallEnd::Result(_) | CallEnd::Task(_)) => None,
+            Some(CallEnd::Result(_) | CallEnd::Task) => None,
             None => return Ok(MCP_S_PENDING),
         };
         put_some(out, error)
@@ -384,7 +384,7 @@ fn run(
     let now = Deadline::At(client.clock().now(), crate::clock::Budget::Wait);
     match call.wait(now) {
         // A call that is waited for ends with its task for one reason only.
-        Some(CallWait::Over(CallEnd::Task(_))) => waited(Some(CallWait::InputRequired)),
+        Some(CallWait::Over(CallEnd::Task)) => waited(Some(CallWait::InputRequired)),
         wait => waited(wait),
     }
 }
@@ -404,7 +404,7 @@ fn waited(wait: Option<CallWait>) -> Result<mcp_status> {
 pub(super) fn end_status(end: &CallEnd) -> mcp_status {
     match end {
         CallEnd::Result(_) => MCP_OK,
-        CallEnd::Task(_) => MCP_S_TASK,
+        CallEnd::Task => MCP_S_TASK,
         CallEnd::Failed(error) => error.kind().status(),
     }
 }

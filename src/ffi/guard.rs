@@ -38,9 +38,6 @@ macro_rules! functions {
 }
 
 functions! {
-    mcp_abi_version: Any,
-    mcp_version: Any,
-    mcp_status_name: Any,
     mcp_last_error: Any,
     mcp_shutdown: Blocking,
     mcp_log_on: Any,
@@ -201,16 +198,20 @@ mod tests {
     #[test]
     fn the_table_of_classes_is_the_header() {
         let header = include_str!("../../include/mcpnative.h");
-        let mut declared = 0;
+        // Facts about the build: nothing in them can fail, wait or panic, so they stand outside the guard.
+        let mut declared = 3;
         let pieces: Vec<&str> = header.split("\nMCP_API").collect();
         for (before, after) in pieces.iter().zip(pieces.iter().skip(1)) {
             let name = after.split('(').next().and_then(|text| text.split([' ', '*', '\n']).next_back()).unwrap();
+            if ["mcp_abi_version", "mcp_version", "mcp_status_name"].contains(&name) {
+                continue;
+            }
             let (_, class) = TABLE.iter().find(|(known, _)| *known == name).expect(name);
             let comment = &before[before.rfind("/**").unwrap()..];
             let says_blocking = comment.contains("Blocks: up to");
             assert_eq!(says_blocking, *class == Class::Blocking, "{name}: the manual and the table disagree");
             declared += 1;
         }
-        assert_eq!(declared, TABLE.len());
+        assert_eq!(declared, TABLE.len() + 3);
     }
 }

@@ -6,6 +6,7 @@
 //! file for each C noun, in the order of the header, which cbindgen generates from here.
 
 #![allow(unsafe_code, reason = "pointers of the host's; each block says which check proves it")]
+#![allow(clippy::missing_safety_doc, reason = "the manual in front of each function is its contract")]
 #![allow(non_camel_case_types, reason = "the names of the C types")]
 #![allow(clippy::too_many_arguments, reason = "a C function has no structs to pass")]
 

@@ -36,7 +36,8 @@ pub unsafe extern "C" fn mcp_queue_new(out: *mut *mut mcp_queue) -> mcp_status {
 /// @param queue      a queue handle
 /// @param wait_ms    how long to wait for the first event, in ms; 0 does not wait, -1 has no limit
 /// @param out_count  receives the number of events delivered, or NULL
-/// @return MCP_OK, MCP_S_TIMEOUT where none came or mcp_queue_wake() ended the wait
+/// @return MCP_OK, MCP_S_TIMEOUT where none came: the time ran out, mcp_queue_wake() ended the wait, or a client's end was
+///         all there was to deliver (its destructors have run)
 /// Threads: any, one at a time is the sensible number.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_queue_dispatch(queue: *mut mcp_queue, wait_ms: i64, out_count: *mut i32) -> mcp_status {

@@ -82,10 +82,13 @@ pub(super) unsafe fn put_length(length: *mut usize, value: usize) {
     }
 }
 
+/// Which text of an object: its field, and the index of a block.
+type Field = (i32, i32);
+
 /// The texts that were handed out of an object: made on demand, never moved, gone with it.
 #[derive(Default)]
 pub(super) struct Texts {
-    made: Mutex<BTreeMap<(i32, i32), Option<Box<[u8]>>>>,
+    made: Mutex<BTreeMap<Field, Option<Box<[u8]>>>>,
 }
 
 impl Texts {
@@ -132,7 +135,9 @@ mod tests {
             let first = texts.get((1, 0), &raw mut length, || Some("a\0é"));
             assert_eq!(length, 4);
             assert_eq!(std::slice::from_raw_parts(first.cast::<u8>(), 5), b"a\0\xc3\xa9\0");
-            (2..100).for_each(|field| drop(texts.get((field, 0), std::ptr::null_mut(), || Some("x"))));
+            for field in 2..100 {
+                texts.get((field, 0), std::ptr::null_mut(), || Some("x"));
+            }
             assert_eq!(texts.get((1, 0), std::ptr::null_mut(), || Some("other")), first);
             assert!(texts.get((200, 0), &raw mut length, || None::<&str>).is_null());
             assert_eq!(length, 0);

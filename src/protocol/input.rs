@@ -60,11 +60,14 @@ pub struct InputAnswer {
     pub response: Json,
 }
 
+/// Questions of a method that no revision knows: (key, method).
+pub type UnknownInputs = Vec<(String, String)>;
+
 /// Reads an `inputRequests` map. What no revision knows is returned apart, by key and method: it cannot be answered.
 ///
 /// # Errors
 /// [`Kind::Malformed`] where the map or an entry is no object, or an entry has no method.
-pub fn read_requests(owner: &Json, raw: &str) -> Result<(Vec<InputRequest>, Vec<(String, String)>)> {
+pub fn read_requests(owner: &Json, raw: &str) -> Result<(Vec<InputRequest>, UnknownInputs)> {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for (key, raw) in Members::parse(raw)?.iter() {
         let request = Members::parse(raw)?;

@@ -55,10 +55,7 @@ impl ParamHeaders {
     /// `path` is `None` where the place is not reachable by `properties` alone.
     fn walk(&mut self, schema: &Value, mut path: Option<&mut Vec<String>>) -> Result<(), String> {
         let Value::Object(members) = schema else {
-            return match schema {
-                Value::Array(items) => items.iter().try_for_each(|item| self.walk(item, None)),
-                _ => Ok(()),
-            };
+            return schema.as_array().into_iter().flatten().try_for_each(|item| self.walk(item, None));
         };
         if let Some(annotation) = members.get(ANNOTATION) {
             let path = path

@@ -41,8 +41,7 @@ impl Request {
 
 fn tool_arguments(params: &str) -> Option<Json> {
     let whole = Json::parse(params).ok()?;
-    let arguments = whole.members().ok()?.some("arguments").map(|raw| whole.slice(raw));
-    arguments
+    whole.members().ok()?.some("arguments").map(|raw| whole.slice(raw))
 }
 
 /// What a server says while a request is open.

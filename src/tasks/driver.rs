@@ -56,7 +56,8 @@ impl Engine {
         Self::with(clock, Some(spawn), jitter_seed)
     }
 
-    /// An engine without threads: somebody calls [`Self::step`] and [`Self::work`].
+    /// An engine without threads: somebody calls [`Self::step`] and takes from its pool.
+    #[cfg(test)]
     pub(crate) fn by_hand(clock: Arc<dyn Clock>, jitter_seed: u64) -> Arc<Self> {
         Self::with(clock, None, jitter_seed)
     }
@@ -101,17 +102,8 @@ impl Engine {
         }
     }
 
-    /// Makes one round trip that waits, on this thread. False where none may run.
-    pub(crate) fn work(&self) -> bool {
-        let Some(mut flight) = self.pool.take() else {
-            return false;
-        };
-        flight.run();
-        self.pool.finish(&flight);
-        true
-    }
-
     /// The clock was moved by hand: the scheduler looks at it again.
+    #[cfg(test)]
     pub(crate) fn nudge(&self) {
         // The lock closes the gap between the scheduler's look at the clock and its sleep.
         drop(self.desk.lock());
@@ -144,6 +136,7 @@ impl Engine {
     }
 
     /// How many tasks are followed.
+    #[cfg(test)]
     pub(crate) fn followed(&self) -> usize {
         self.desk.lock().entries.len()
     }
@@ -320,6 +313,7 @@ impl Group {
     }
 
     /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.
+    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
     pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
         let Some(entry) = self.find(server, &task.id) else {
             return false;

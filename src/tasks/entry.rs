@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -173,11 +173,6 @@ impl TaskEntry {
         self.core.lock().machine.open_inputs().iter().any(|input| input.request.key == key)
     }
 
-    /// When a poll is next due, automatic or not; `None` once it has ended.
-    pub(crate) fn next_poll_due(&self) -> Option<Instant> {
-        self.core.lock().machine.next_poll_due()
-    }
-
     /// Asks the server once, on this thread. On a task that has ended: no round trip.
     ///
     /// # Errors
@@ -258,6 +253,7 @@ impl TaskEntry {
     }
 
     /// Waits for the end; `None` where the deadline or the cancel came first.
+    #[cfg(test)]
     pub(crate) fn wait(self: &Arc<Self>, deadline: Deadline, cancel: &CancelToken) -> Option<Arc<Snapshot>> {
         self.wait_until(deadline, cancel, Snapshot::has_ended)
     }

@@ -91,6 +91,7 @@ pub(crate) enum Announcement {
     /// The ledger refuses to store; the task is followed in memory. Told once until it stores again.
     Unstored(Error),
     /// The server refused the answers to these keys; the questions are open again and not asked again.
+    #[allow(dead_code, reason = "the keys are for the tests; the host reads its snapshot")]
     AnswerRefused(Vec<String>, Error),
     /// The cancel did not reach the server, or was refused; it may be asked for again.
     CancelRefused(Error),
@@ -99,6 +100,7 @@ pub(crate) enum Announcement {
     /// The question with this key needs no answer any more.
     Withdrawn(String),
     /// The terminal event; nothing follows.
+    #[allow(dead_code, reason = "the reason is for the tests; the host reads its snapshot")]
     Ended(EndReason),
 }
 

@@ -82,6 +82,7 @@ impl Pool {
     }
 
     /// The next errand that may run.
+    #[cfg(test)]
     pub(crate) fn take(&self) -> Option<Flight> {
         self.floor.lock().take()
     }

@@ -108,14 +108,6 @@ impl Snapshot {
         &self.inputs
     }
 
-    /// Open questions of a method that no revision knows: (key, method). They may be answered by hand.
-    pub(crate) fn unknown_inputs(&self) -> &[(String, String)] {
-        match &self.task {
-            Some(task) if self.end.is_none() => &task.unknown_inputs,
-            _ => &[],
-        }
-    }
-
     /// The result of a completed task.
     pub(crate) fn result(&self) -> Option<&Json> {
         let completed = self.end_reason() == Some(EndReason::Completed);

@@ -62,6 +62,7 @@ pub(crate) enum TaskEvent {
     /// `tasks/get` failed.
     PollFailed(Error, Trip),
     /// The server told by itself.
+    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
     Pushed(Arc<Task>),
     /// A moment that was asked for with `WakeAt` has come.
     Due,
@@ -107,6 +108,7 @@ pub(crate) enum TaskAction {
     /// Come back with `Due` then, instead of any earlier wish.
     WakeAt(Instant),
     /// Nothing follows: forget timers, wake waiters.
+    #[allow(dead_code, reason = "the reason is for the tests")]
     Finish(EndReason),
 }
 

@@ -97,6 +97,7 @@ pub(crate) enum Fault {
         /// Who cut it.
         why: Why,
         /// How much had left.
+        #[allow(dead_code, reason = "a cancelled call is told as such either way; the tests look")]
         sent: Sent,
     },
     /// A time limit ran out.
@@ -145,6 +146,7 @@ pub(crate) struct HttpRefusal {
     /// `Retry-After`, as a duration from now (RFC 9110, 10.2.3).
     pub retry_after: Option<Duration>,
     /// The `WWW-Authenticate` values.
+    #[allow(dead_code, reason = "for signing in; the tests look")]
     pub challenges: Vec<String>,
     /// The body's beginning (at most 64 KiB), where it is text.
     pub body: String,

@@ -4,6 +4,10 @@
 //! Nothing in here reaches around the C ABI.
 #![allow(unsafe_code, reason = "the C functions are called as a C program calls them")]
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test file uses a part")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all: handles are owned, texts and outputs are locals"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt;
@@ -45,7 +49,7 @@ pub fn until(what: &str, done: impl Fn() -> bool) {
 
 /// All that an `mcp_error` tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failure {
+pub struct Told {
     pub status: i32,
     pub message: String,
     pub rpc_code: Option<i64>,
@@ -56,8 +60,11 @@ pub struct Failure {
     pub retry_after_ms: Option<i64>,
 }
 
-impl Failure {
-    fn take(raw: *mut error::mcp_error) -> Option<Self> {
+/// Boxed, as it travels in results.
+pub type Failure = Box<Told>;
+
+impl Told {
+    fn take(raw: *mut error::mcp_error) -> Option<Failure> {
         if raw.is_null() {
             return None;
         }
@@ -83,7 +90,7 @@ impl Failure {
         };
         assert_eq!(unsafe { error::mcp_error_free(raw) }, MCP_OK);
         assert!(!failure.message.contains(['\n', '\r']), "an error's message is one line: {failure:?}");
-        Some(failure)
+        Some(Box::new(failure))
     }
 
     /// The status's name, for messages.
@@ -101,7 +108,7 @@ pub fn last_error() -> Option<Failure> {
     let mut raw = null_mut();
     let status = unsafe { library::mcp_last_error(&mut raw) };
     assert!(matches!(status, MCP_OK | MCP_S_NONE));
-    Failure::take(raw)
+    Told::take(raw)
 }
 
 /// A status of 0 or above, or the failure of this thread.
@@ -292,7 +299,7 @@ impl Snapshot {
         let mut raw = null_mut();
         let status = unsafe { snapshot::mcp_snapshot_error(self.0, &mut raw) };
         assert!(matches!(status, MCP_OK | MCP_S_NONE));
-        Failure::take(raw)
+        Told::take(raw)
     }
 }
 
@@ -371,7 +378,7 @@ impl Call {
         let mut raw = null_mut();
         let status = unsafe { call::mcp_call_error(self.0, &mut raw) };
         assert!(status >= 0, "{}", name_of(status));
-        Failure::take(raw)
+        Told::take(raw)
     }
 
     pub fn task(&self) -> Option<Task> {
@@ -518,7 +525,7 @@ impl Event {
         let mut raw = null_mut();
         let status = unsafe { event::mcp_event_error(self.0, &mut raw) };
         assert!(matches!(status, MCP_OK | MCP_S_NONE));
-        Failure::take(raw)
+        Told::take(raw)
     }
 
     fn keep(raw: *mut event::mcp_event) -> Self {

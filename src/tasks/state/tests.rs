@@ -1,6 +1,7 @@
 //! The machine by table: each row a story of events, and after each event the actions in one line.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a story looks at a few of many actions")]
+#![allow(clippy::too_many_lines, reason = "a table of stories is read as one")]
 
 use super::*;
 use crate::clock::{Clock as _, ManualClock};

@@ -42,6 +42,7 @@ pub(super) enum SseFault {
 }
 
 /// How the stream ended.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// Between two events.
@@ -138,6 +139,7 @@ impl SseReader {
     }
 
     /// The stream has ended.
+    #[cfg(test)]
     pub(super) fn end(self) -> Tail {
         let between = !self.event.seen && self.line.is_empty() && matches!(self.kind, Line::Open | Line::Comment);
         if between { Tail::Clean } else { Tail::Cut }

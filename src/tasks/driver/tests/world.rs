@@ -67,7 +67,6 @@ struct Job {
 /// A scripted server.
 pub(super) struct Server {
     pub(super) origin: String,
-    pub(super) latency: Duration,
     clock: Arc<ManualClock>,
     jobs: Mutex<HashMap<String, Job>>,
 }
@@ -330,7 +329,7 @@ impl World {
     pub(super) fn server(&mut self, origin: &str, latency: Duration) -> Arc<Server> {
         self.latency.insert(origin.to_owned(), latency);
         let origin = origin.to_owned();
-        Arc::new(Server { origin, latency, clock: self.clock.clone(), jobs: Mutex::default() })
+        Arc::new(Server { origin, clock: self.clock.clone(), jobs: Mutex::default() })
     }
 
     pub(super) fn links(&self, server: &Arc<Server>) -> Links {
