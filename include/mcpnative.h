@@ -55,7 +55,7 @@
  *   server          instead of url and headers: an mcpServers entry as other MCP hosts write it
  *                   ("type", "url", "headers"); keys that are not known there only warn
  *   client          {"name", "version", "title"}: what the server is told of your program
- *   era             "auto" or "modern" ("legacy" is not supported yet)                        "auto"
+ *   era             "auto" (the server's first answers tell), "modern" or "legacy"             "auto"
  *   timeouts        ms, -1 for no limit:
  *     connect_ms    making a connection                                                       15000
  *     probe_ms      opening: asking the server who it is                                      10000
@@ -266,17 +266,17 @@
 #define MCP_EVENT_TASK_RECOVERED 11
 
 /**
- * The server asks the user (elicitation): input; task or call.
+ * The server asks the user (elicitation): input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_ELICITATION 12
 
 /**
- * The server asks the host's model (sampling): input; task or call.
+ * The server asks the host's model (sampling): input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_SAMPLING 13
 
 /**
- * The server asks for the host's roots: input; task or call.
+ * The server asks for the host's roots: input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_ROOTS 14
 
@@ -562,7 +562,7 @@
 #define MCP_INPUT_MESSAGE 4
 
 /**
- * Text field: the id of the task that asks; NULL where a call asks.
+ * Text field: the id of the task that asks; NULL where a call asks, or a legacy server outside any call.
  */
 #define MCP_INPUT_TASK_ID 5
 
@@ -1840,7 +1840,7 @@ MCP_API int32_t mcp_input_kind(const mcp_input *input);
  * @param input  an input handle
  * @param field  MCP_INPUT_CALL_ID
  * @param out    receives the number; not NULL
- * @return MCP_OK, MCP_S_NONE where a task asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
+ * @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_input_number(const mcp_input *input, int32_t field, int64_t *out);

@@ -12,18 +12,18 @@ use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::call::Call;
 use crate::client::event::{Event, EventKind, Handler};
 use crate::client::follow::{Host, TaskHandle, Wire};
-use crate::client::input::event_kind;
+use crate::client::input::{Input, event_kind};
 use crate::client::logging::{LogLevel, log};
 use crate::client::mailbox::{Counters, Mailbox, Outlet};
 use crate::client::queue::{Queue, in_callback};
 use crate::client::runtime::Runtime;
-use crate::client::settings::{EraChoice, InputPolicy, Settings};
+use crate::client::settings::{InputPolicy, Settings};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
 use crate::protocol::task::Task;
-use crate::session::{Note, Session, SessionSettings};
+use crate::session::{Means, Note, Outside, Patience, Session, SessionSettings};
 use crate::tasks::FollowOptions;
 use crate::tasks::driver::Group;
 use crate::tasks::entry::{Held, Links, TaskEntry};
@@ -81,6 +81,8 @@ pub(crate) struct Client {
     changed: Condvar,
     calls: Mutex<HashMap<i64, Arc<Call>>>,
     trips: Mutex<Vec<Weak<CancelToken>>>,
+    /// The open questions of a legacy server's that belong to no call.
+    pub(super) questions: Mutex<Vec<Arc<Input>>>,
     flights: Mutex<Flights>,
     next_call: AtomicI64,
 }
@@ -119,6 +121,7 @@ impl Client {
             changed: Condvar::new(),
             calls: Mutex::default(),
             trips: Mutex::default(),
+            questions: Mutex::default(),
             flights: Mutex::default(),
             next_call: AtomicI64::new(1),
         });
@@ -184,8 +187,19 @@ impl Client {
             },
             log_level: settings.log_level.clone(),
             limits: settings.limits.clone(),
+            era: settings.era,
+            patience: self.patience(),
+            key: settings.key(),
         };
-        let session = Arc::new(Session::new(self.transport.clone(), &session));
+        let runtime = &self.runtime;
+        let means = Means {
+            clock: runtime.clock.clone(),
+            threads: runtime.spawn.clone(),
+            errands: runtime.calls.spawner(),
+            outside: Arc::new(Ear(self.me.clone())),
+            verdicts: runtime.verdicts.clone(),
+        };
+        let session = Arc::new(Session::new(self.transport.clone(), session, means));
         let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings.timeouts));
         let group = self.runtime.engine.group()?;
         Ok(Link { session, wire, group, policies })
@@ -197,19 +211,19 @@ impl Client {
     }
 
     fn discover(self: &Arc<Self>) -> Result<ServerFacts> {
-        // Both choices ask the same question; where only `modern` is allowed, the error says so by itself.
-        match self.settings.era {
-            EraChoice::Auto | EraChoice::Modern => {}
-        }
         let cancel = self.life.lock().opening.clone();
+        self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))
+    }
+
+    fn patience(&self) -> Patience {
         let timeouts = self.settings.timeouts;
-        let scope = Scope {
-            cancel: &cancel,
-            total: Deadline::after(self.runtime.clock.now(), timeouts.probe, Budget::Probe),
+        Patience {
+            probe: timeouts.probe,
+            total: timeouts.total,
             idle: timeouts.idle,
             connect: timeouts.connect,
-        };
-        self.session()?.discover(&scope, &mut |note: Note| self.note(None, note))
+            grace: timeouts.close,
+        }
     }
 
     fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
@@ -260,27 +274,34 @@ impl Client {
         for call in &calls {
             call.cancel(Why::Closing);
         }
-        self.end_tasks_after_cancels();
+        self.withdraw_questions();
+        self.end_after_farewells();
         true
     }
 
-    /// Ends the tasks' handles; first, on a worker, gives a cancel that is still on its way to the server its grace.
-    fn end_tasks_after_cancels(self: &Arc<Self>) {
+    /// Ends the tasks' handles and the session; first, on a worker, gives a cancel that is still on its way to the
+    /// server its grace, and tells the server that its session is over.
+    fn end_after_farewells(self: &Arc<Self>) {
         let mut unsent = self.entries();
         unsent.retain(|entry| entry.snapshot().cancel_pending());
+        let session = self.link.get().map(|link| link.session.clone());
+        let farewell = session.as_ref().is_some_and(|session| session.has_farewell());
+        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.close, Budget::Grace);
         let client = self.clone();
         let end = move || {
             if let Some(link) = client.link.get() {
                 link.group.close();
             }
+            if let Some(session) = session {
+                session.end(deadline);
+            }
             // Cuts what began meanwhile, too.
             client.transport.close();
             client.leave();
         };
-        if unsent.is_empty() {
+        if unsent.is_empty() && !farewell {
             return end();
         }
-        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.close, Budget::Grace);
         let ended = end.clone();
         let submitted = self.runtime.calls.submit(Box::new(move || {
             let never = CancelToken::new();
@@ -506,6 +527,8 @@ impl Client {
         let mut event = Event::new(EventKind::Notification);
         event.call_id = call.map(|call| call.id());
         match note {
+            Note::Asked(question) => return self.asked(call, question),
+            Note::Withdrawn(key) => return self.taken_back(call, &key),
             Note::Progress(params) => {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);
@@ -657,6 +680,17 @@ pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
 
 fn closed() -> Error {
     Error::new(Kind::Closed, "the client is closed")
+}
+
+/// Hears what the server says outside any call.
+struct Ear(Weak<Client>);
+
+impl Outside for Ear {
+    fn note(&self, note: Note) {
+        if let Some(client) = self.0.upgrade() {
+            client.note(None, note);
+        }
+    }
 }
 
 /// Wakes those who wait for the opening when their call is cancelled.

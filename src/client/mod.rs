@@ -3,11 +3,12 @@
 //!
 //! Parts, in reading order: `settings.rs` the document of a connection; `options.rs` the document of a call;
 //! `handle.rs` the client and its life; `call.rs` a request from start to answer; `input.rs` a question of the
-//! server's; `follow.rs` how tasks meet the client (wire and host of `tasks`); `chat.rs` pending tasks and their
+//! server's; `asked.rs` the questions of legacy servers, asked while a call runs or outside any; `follow.rs` how tasks meet the client (wire and host of `tasks`); `chat.rs` pending tasks and their
 //! outcomes as tool results; `event.rs` what the host is told; `mailbox.rs` a client's events in order; `queue.rs` who
 //! delivers them; `wait.rs` how a blocking function waits; `runtime.rs` the threads (it alone starts any); `pool.rs`
 //! workers; `logging.rs` the host's log hook.
 
+mod asked;
 mod call;
 pub(crate) mod chat;
 mod event;

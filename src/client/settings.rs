@@ -2,12 +2,14 @@
 //! or a wrong type is an error that names it. The part under `server` is an `mcpServers` entry as other MCP hosts
 //! write it; there, unknown keys only warn.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
+use crate::session::EraChoice;
 
 /// Who answers questions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +20,6 @@ pub(crate) enum InputPolicy {
     Manual,
     /// Nobody.
     Refuse,
-}
-
-/// Which eras to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EraChoice {
-    Auto,
-    Modern,
 }
 
 /// The time limits; `None` is no limit.
@@ -100,6 +95,14 @@ impl Settings {
         doc.finish()?;
         Ok(settings)
     }
+
+    /// Which server configuration this is, for what is remembered of servers. Headers count: behind one URL, they may
+    /// choose the server. A hash, because some of them are secrets.
+    pub(crate) fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.url, &self.headers).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// RFC 5424 levels, as the protocol names them (`server/utilities/logging`).
@@ -171,7 +174,7 @@ fn read_era(doc: &mut Doc) -> Result<EraChoice> {
     match doc.word("era", &["auto", "modern", "legacy"])? {
         None | Some("auto") => Ok(EraChoice::Auto),
         Some("modern") => Ok(EraChoice::Modern),
-        Some(_) => Err(Error::new(Kind::Unsupported, "settings.era: the legacy era is not supported yet")),
+        Some(_) => Ok(EraChoice::Legacy),
     }
 }
 
@@ -415,7 +418,7 @@ mod tests {
             (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found a number"),
             (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
             (r#"{"server":{"command":"npx"}}"#, "settings.server.command: local servers (stdio) are not supported yet"),
-            (r#"{"url":"u","era":"legacy"}"#, "settings.era: the legacy era is not supported yet"),
+            (r#"{"url":"u","era":"old"}"#, "settings.era: expected one of auto, modern, legacy but found old"),
             (
                 r#"{"url":"u","extensions":{"x":{}}}"#,
                 "settings.extensions.x: expected a name with a prefix, as in com.example/name",

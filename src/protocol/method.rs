@@ -7,6 +7,16 @@ pub const TOOLS_CALL: &str = "tools/call";
 pub const TOOLS_LIST: &str = "tools/list";
 /// `server/discover`.
 pub const DISCOVER: &str = "server/discover";
+/// `initialize`, of the legacy revisions.
+pub const INITIALIZE: &str = "initialize";
+/// `notifications/initialized`, of the legacy revisions.
+pub const INITIALIZED: &str = "notifications/initialized";
+/// `notifications/cancelled`.
+pub const CANCELLED: &str = "notifications/cancelled";
+/// `logging/setLevel`, of the legacy revisions.
+pub const SET_LEVEL: &str = "logging/setLevel";
+/// `ping`, of the legacy revisions.
+pub const PING: &str = "ping";
 /// `tasks/get`.
 pub const TASKS_GET: &str = "tasks/get";
 /// `tasks/update`.

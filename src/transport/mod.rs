@@ -7,12 +7,24 @@
 //!         <---frames---  FrameSink          <--bytes--
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
+use crate::spawn::Spawn;
 
 pub(crate) mod http;
+pub(crate) mod legacy_sse;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Each request has an HTTP answer of its own.
+    Http,
+    /// One channel both ways: a child's pipes, a socket, the host's own.
+    Stream,
+}
 
 /// One JSON-RPC message to send.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +33,10 @@ pub(crate) struct Outgoing<'a> {
     pub body: &'a str,
     /// Headers of this message (`Mcp-Method`, `Mcp-Name`, …), their values already safe.
     pub headers: &'a [(&'a str, &'a str)],
+    /// The id of a request, by which its answer is known on a two-way channel; HTTP needs none.
+    pub id: Option<i64>,
+    /// The progress token of a request as JSON text; likewise.
+    pub token: Option<&'a str>,
 }
 
 /// The limits of one exchange.
@@ -49,6 +65,19 @@ pub(crate) enum Flow {
 pub(crate) trait FrameSink {
     /// Takes a message. The text is valid UTF-8; whether it is JSON is for the sink to find out.
     fn frame(&mut self, text: String) -> Flow;
+
+    /// The answer's head named a session (`Mcp-Session-Id`, legacy revisions); comes before the first frame.
+    fn session(&mut self, _id: &str) {}
+
+    /// Whether a stream that breaks off after an event with an id may be taken up again (legacy revisions).
+    fn resumes(&self) -> bool {
+        false
+    }
+
+    /// An event of another name than `message` (HTTP+SSE has `endpoint`).
+    fn aside(&mut self, _event: &str, _data: &str) -> Flow {
+        Flow::More
+    }
 }
 
 /// How much of a request had left when it failed.
@@ -131,6 +160,40 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Sends a notification; any 2xx answer is an acceptance, whatever its body.
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault>;
+
+    /// What carries the messages.
+    fn link(&self) -> LinkKind {
+        LinkKind::Stream
+    }
+
+    /// Hands what the server says outside any exchange to `sink`, until the sink is done, the token is cancelled or
+    /// the server has nothing to say here. Blocks the calling thread. Over HTTP this is the GET stream of the legacy
+    /// revisions, opened again whenever it breaks off.
+    fn listen(&self, _headers: &[(&str, &str)], _scope: &Scope<'_>, _sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Tells the server that a session is over (HTTP DELETE, legacy revisions); nothing where the channel's end says
+    /// so by itself.
+    fn end_session(&self, _headers: &[(&str, &str)], _scope: &Scope<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Which life of the channel this is: a session ends with the life that it began in.
+    fn life(&self) -> u64 {
+        0
+    }
+
+    /// Begins a new life of a channel that is over, before a new session; nothing where there is one.
+    fn revive(&self, _scope: &Scope<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// The same server over HTTP+SSE (revision 2024-11-05), where this transport is HTTP: opens its event stream, whose
+    /// reader runs on a thread of its own until [`Transport::close`].
+    fn old_stream(self: Arc<Self>, _threads: &Arc<dyn Spawn>, _scope: &Scope<'_>) -> Result<Arc<dyn Transport>, Fault> {
+        Err(Fault::NotAnAnswer { detail: "there is no HTTP+SSE on this channel".into() })
+    }
 
     /// The value that tells which server this is, for fairness (`scheme://host:port`).
     fn origin(&self) -> &str;
