@@ -138,7 +138,7 @@ fn malformed(why: &str) -> Error {
     Error::new(Kind::Malformed, format!("the server's message is not JSON-RPC: {why}"))
 }
 
-fn read_id(raw: Option<&RawValue>) -> WireId {
+pub(super) fn read_id(raw: Option<&RawValue>) -> WireId {
     let Some(raw) = raw else {
         return WireId::Missing;
     };
@@ -171,6 +171,12 @@ pub fn write_request(id: i64, method: &str, params: &str) -> String {
 #[must_use]
 pub fn write_notification(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+/// Writes `notifications/cancelled` (`basic/patterns/cancellation`); `reason` is for the server's log.
+#[must_use]
+pub fn write_cancelled(id: i64, reason: &str) -> String {
+    write_notification("notifications/cancelled", &format!("{{\"requestId\":{id},\"reason\":{}}}", quote(reason)))
 }
 
 /// The members of a `params` object that the host gave, apart from its `_meta`.

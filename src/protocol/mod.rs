@@ -14,6 +14,7 @@ pub mod limits;
 pub mod meta;
 pub mod method;
 pub mod page;
+pub mod route;
 pub mod task;
 pub mod version;
 pub mod x_mcp_header;

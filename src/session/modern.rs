@@ -130,7 +130,7 @@ impl Session {
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
         let message = write_notification(of_method, &body);
         let headers = [("MCP-Protocol-Version", self.meta.version()), ("Mcp-Method", of_method)];
-        let outgoing = Outgoing { body: &message, headers: &headers };
+        let outgoing = Outgoing { body: &message, headers: &headers, id: None, token: None };
         self.transport.notify(outgoing, scope).map_err(|fault| judge(of_method, fault, &self.limits).error)
     }
 
@@ -167,8 +167,9 @@ impl Session {
             headers.push(("Mcp-Name", name.as_ref()));
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let mut reply = Reply::new(id, token, &self.limits, notes);
-        let exchanged = self.transport.exchange(Outgoing { body: &message, headers: &headers }, scope, &mut reply);
+        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
+        let outgoing = Outgoing { body: &message, headers: &headers, id: Some(id), token: token.as_deref() };
+        let exchanged = self.transport.exchange(outgoing, scope, &mut reply);
         match (reply.into_outcome(), exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),

@@ -58,6 +58,8 @@ pub(crate) enum Note {
         /// Its params.
         params: Json,
     },
+    /// A line of the server's standard error.
+    Stderr(String),
     /// Something that the server did wrong and the library passed over; one line for the log.
     Oddity(String),
 }

@@ -125,6 +125,9 @@ impl Transport for HttpTransport {
                 | Fault::Io { .. }
                 | Fault::Status(_)
                 | Fault::TooLarge { .. }
+                | Fault::Exited { .. }
+                | Fault::NotAgain { .. }
+                | Fault::Start(_)
                 | Fault::Closed,
             ) => drop(lease),
         }

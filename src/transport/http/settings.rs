@@ -236,13 +236,13 @@ mod tests {
     #[test]
     fn a_header_of_the_message_replaces_one_of_the_settings() {
         let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
-        let outgoing = Outgoing { body: "{}", headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")] };
+        let outgoing = Outgoing { body: "{}", headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")], id: None, token: None };
         let (request, _) = endpoint.request(&outgoing).unwrap();
         assert_eq!(request.headers()["authorization"], "new");
         assert_eq!(request.headers()["mcp-method"], "tools/call");
         assert_eq!(request.headers()["x-a"], "1");
         assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
-        let injected = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")] };
+        let injected = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
         assert_eq!(endpoint.request(&injected).unwrap_err(), "Mcp-Name");
     }
 }
