@@ -243,15 +243,15 @@ mod tests {
             (r#"{"url":"u","args":[]}"#, "settings.args needs settings.command"),
             (r#"{"command":"a","headers":{}}"#, "settings.headers is for http and https"),
             (r#"{"url":"unix:///x","headers":{}}"#, "settings.headers is for http and https"),
-            (r#"{"command":"a","args":["b",1]}"#, "settings.args: expected an array of strings but found a number in it"),
+            (
+                r#"{"command":"a","args":["b",1]}"#,
+                "settings.args: expected an array of strings but found a number in it",
+            ),
             (r#"{"command":"a","args":"b"}"#, "settings.args: expected an array of strings but found a string"),
             (r#"{"command":"a","env":{"X":1}}"#, "settings.env.X: expected a string but found 1"),
             (r#"{"command":1}"#, "settings.command: expected a string but found 1"),
             (r#"{"command":"a","server":{"url":"v"}}"#, "settings.command and settings.server exclude each other"),
-            (
-                r#"{"server":{"command":"a","type":"sse"}}"#,
-                "settings.server.type: expected stdio but found sse",
-            ),
+            (r#"{"server":{"command":"a","type":"sse"}}"#, "settings.server.type: expected stdio but found sse"),
             (r#"{"server":{}}"#, "settings.server.url is missing (or command)"),
             (r#"{"url":"u","restart":{"often":1}}"#, "settings.restart.often is not a known key"),
             (

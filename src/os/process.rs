@@ -35,7 +35,7 @@ mod posix {
 
     use parking_lot::Mutex;
 
-    use super::Exit;
+    use super::{Exit, is_running};
 
     /// The child leads a group of its own: a signal to the host's group (Ctrl-C) is not for it, and one call reaches all
     /// that it starts. std clears the signal mask in the child and sets SIGPIPE to its default.
@@ -94,10 +94,9 @@ mod posix {
             self.signal(libc::SIGKILL);
         }
 
-        /// True once the child is collected and no member of its group is left. A member that nobody collects (a zombie
-        /// of a host without an init process) counts as left.
+        /// True once the child is collected and nothing of its group runs any more.
         pub(crate) fn is_gone(&self) -> bool {
-            *self.reaped.lock() && !self.signal(0)
+            *self.reaped.lock() && !(self.signal(0) && is_running(self.id))
         }
 
         /// True where the signal reached somebody. The group's id cannot be another's while it has a member, and no
@@ -107,6 +106,28 @@ mod posix {
             self.id > 1 && unsafe { libc::kill(-self.id, number) } == 0
         }
     }
+}
+
+/// True where a process of this group runs. A grandchild that has ended belongs to the init process, which may take its
+/// time to collect it (in a container it may never); such a zombie still hears signals, but nothing of it is left.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_running(group: libc::pid_t) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return true;
+    };
+    let numbers = entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
+    numbers.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok()).any(|stat| {
+        // `pid (name) state parent group …`; the name may hold anything, a parenthesis, too (proc(5)).
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let (state, of_group) = (fields.next(), fields.nth(1).and_then(|text| text.parse().ok()));
+        of_group == Some(group) && !matches!(state, Some("Z" | "X"))
+    })
+}
+
+/// Elsewhere a zombie counts as running: it costs the graces of the ladder, and nothing else.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn is_running(_group: libc::pid_t) -> bool {
+    true
 }
 
 #[cfg(windows)]

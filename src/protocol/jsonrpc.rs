@@ -110,6 +110,10 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
     if nests_deeper(text.as_bytes(), limits.nesting) {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
+    // serde would read an array as the members of the envelope in their order.
+    if text.trim_start().starts_with('[') {
+        return Err(malformed("it is an array"));
+    }
     let whole = Json::trusted(text);
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
@@ -261,6 +265,7 @@ mod tests {
             assert_eq!(parse(text).unwrap_err().message(), want);
         }
         assert_eq!(parse("[]").unwrap_err().kind(), Kind::Malformed);
+        assert_eq!(parse(r#"[7,null,null,{"a":1}]"#).unwrap_err().kind(), Kind::Malformed);
         assert_eq!(parse("").unwrap_err().kind(), Kind::Parse);
     }
 

@@ -69,6 +69,10 @@ struct Meta<'a> {
 /// Looks at one message.
 #[must_use]
 pub fn route(text: &str) -> Route {
+    // serde would read an array as the members in their order.
+    if !text.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok() {
+        return Route::Nothing("it is JSON, but no object");
+    }
     let envelope: Envelope<'_> = match serde_json::from_str(text) {
         Ok(envelope) => envelope,
         Err(fault) if !fault.is_data() => return Route::Nothing("it is not JSON"),
@@ -84,8 +88,7 @@ pub fn route(text: &str) -> Route {
         return Route::Request;
     }
     // Odd params are the reader's business; here they only have no token.
-    let params: Params<'_> =
-        envelope.params.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let params: Params<'_> = envelope.params.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let subscription = params.meta.and_then(|meta| meta.subscription);
     match (method, subscription) {
         ("notifications/progress", _) => Route::Progress(params.progress_token.map(|raw| raw.get().to_owned())),
@@ -102,9 +105,12 @@ pub fn id_in_head(head: &[u8]) -> Option<i64> {
     let head = String::from_utf8_lossy(head);
     // Only where nothing nested comes before it: an "id" inside a result is not the answer's.
     let mut members = head.trim_start().strip_prefix('{')?.split(',');
-    let id = members.by_ref().take(4).map(str::trim).take_while(|member| !member.contains(['{', '['])).find_map(|member| {
-        member.strip_prefix("\"id\"")?.trim_start().strip_prefix(':')
-    })?;
+    let id = members
+        .by_ref()
+        .take(4)
+        .map(str::trim)
+        .take_while(|member| !member.contains(['{', '[']))
+        .find_map(|member| member.strip_prefix("\"id\"")?.trim_start().strip_prefix(':'))?;
     id.trim().trim_matches('"').parse().ok()
 }
 
@@ -121,7 +127,10 @@ mod tests {
             (r#"{"id":7.0,"result":{},"error":{}}"#, Route::Answer { id: number(7), is_error: false }),
             (r#"{"id":null,"error":{}}"#, Route::Answer { id: WireId::Missing, is_error: true }),
             (r#"{"id":9}"#, Route::Answer { id: number(9), is_error: false }),
-            (r#"{"method":"notifications/progress","params":{"progressToken":"a"}}"#, Route::Progress(Some("\"a\"".into()))),
+            (
+                r#"{"method":"notifications/progress","params":{"progressToken":"a"}}"#,
+                Route::Progress(Some("\"a\"".into())),
+            ),
             (r#"{"method":"notifications/progress"}"#, Route::Progress(None)),
             (r#"{"method":"notifications/cancelled","params":{"requestId":5}}"#, Route::Ended(number(5))),
             (
@@ -131,8 +140,8 @@ mod tests {
             (r#"{"method":"notifications/message","params":{"data":[]}}"#, Route::Log),
             (r#"{"method":"x","params":[]}"#, Route::Notification),
             (r#"{"id":1,"method":"ping"}"#, Route::Request),
-            ("[1]", Route::Nothing("it is no JSON-RPC message")),
-            ("7", Route::Nothing("it is no JSON-RPC message")),
+            (r#"[7,null,null,{"a":1}]"#, Route::Nothing("it is JSON, but no object")),
+            ("7", Route::Nothing("it is JSON, but no object")),
             ("hello", Route::Nothing("it is not JSON")),
             ("{}", Route::Nothing("it has neither result nor error nor method")),
             (r#"{"jsonrpc":"#, Route::Nothing("it is not JSON")),

@@ -64,8 +64,7 @@ impl Channel {
         line_bytes: usize,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        let state =
-            State { phase: Phase::Down, restarts: Restarts::new(policy), last: None, leaving: Vec::new() };
+        let state = State { phase: Phase::Down, restarts: Restarts::new(policy), last: None, leaving: Vec::new() };
         Arc::new_cyclic(|me| Self {
             dial,
             clock,

@@ -239,11 +239,7 @@ impl Ticket {
         let deadline = Deadline::after(clock.now(), Some(limit), Budget::Grace);
         match self.wait(deadline, None, clock) {
             Next::Gone(why) => Some(why),
-            Next::Frame(_)
-            | Next::TooLong
-            | Next::ByServer
-            | Next::Cancelled(_)
-            | Next::Timeout(_) => None,
+            Next::Frame(_) | Next::TooLong | Next::ByServer | Next::Cancelled(_) | Next::Timeout(_) => None,
         }
     }
 

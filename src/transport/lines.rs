@@ -1,8 +1,8 @@
 //! What a child and a socket have in common: a writer of whole lines with a deadline, and a reader that can be stopped.
 
 use std::io::{ErrorKind, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use memchr::memchr2;

@@ -37,7 +37,8 @@ impl SocketDial {
     /// [`Kind::Argument`] where it has a host, no absolute path, or a path that no socket can have.
     pub(crate) fn new(url: &str, line_bytes: usize, clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Result<Self> {
         let path = path_of(url)?;
-        SockAddr::unix(&path).map_err(|why| Error::new(Kind::Argument, format!("`url` is no path of a socket: {why}")))?;
+        SockAddr::unix(&path)
+            .map_err(|why| Error::new(Kind::Argument, format!("`url` is no path of a socket: {why}")))?;
         Ok(Self { url: url.to_owned(), path, line_bytes, clock, spawn })
     }
 

@@ -113,7 +113,11 @@ impl HostStream {
         match was {
             Phase::Open(receiver) => {
                 deliver_rest(&mut self.framer.lock(), &*receiver);
-                receiver.ended(Gone::Lost(if why.is_empty() { "the host's stream has ended".into() } else { why.into() }));
+                receiver.ended(Gone::Lost(if why.is_empty() {
+                    "the host's stream has ended".into()
+                } else {
+                    why.into()
+                }));
                 true
             }
             Phase::Fresh(_) => {
@@ -143,12 +147,7 @@ impl HostStream {
         drop(host);
     }
 
-    fn open(
-        self: &Arc<Self>,
-        receiver: Arc<dyn Receiver>,
-        line_bytes: usize,
-        spawn: &dyn Spawn,
-    ) -> Result<(), Fault> {
+    fn open(self: &Arc<Self>, receiver: Arc<dyn Receiver>, line_bytes: usize, spawn: &dyn Spawn) -> Result<(), Fault> {
         let over = || Fault::Start("the host's stream is over".into());
         let mut framer = self.framer.lock();
         let (early, host) = {

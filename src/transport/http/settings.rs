@@ -236,7 +236,12 @@ mod tests {
     #[test]
     fn a_header_of_the_message_replaces_one_of_the_settings() {
         let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
-        let outgoing = Outgoing { body: "{}", headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")], id: None, token: None };
+        let outgoing = Outgoing {
+            body: "{}",
+            headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")],
+            id: None,
+            token: None,
+        };
         let (request, _) = endpoint.request(&outgoing).unwrap();
         assert_eq!(request.headers()["authorization"], "new");
         assert_eq!(request.headers()["mcp-method"], "tools/call");

@@ -220,7 +220,12 @@ fn sink(wanted: usize) -> Sink {
 }
 
 fn outgoing(body: &str) -> Outgoing<'_> {
-    Outgoing { body, headers: &[("Mcp-Method", "tools/call"), ("MCP-Protocol-Version", "2026-07-28")], id: None, token: None }
+    Outgoing {
+        body,
+        headers: &[("Mcp-Method", "tools/call"), ("MCP-Protocol-Version", "2026-07-28")],
+        id: None,
+        token: None,
+    }
 }
 
 fn scope(cancel: &CancelToken) -> Scope<'_> {

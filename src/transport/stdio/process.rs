@@ -26,8 +26,9 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const OWN_GRACE: Duration = Duration::from_secs(2);
 /// After a kill the system takes this long at most; a process that it cannot end is let go.
 const KILLED: Duration = Duration::from_secs(1);
-/// How often the process group is looked at while it is waited for: no event tells of its end.
-const LOOK: Duration = Duration::from_millis(5);
+/// The process group is looked at while it is waited for, first soon, then less often: no event tells of its end.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+const LAST_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct State {
@@ -201,12 +202,15 @@ impl Process {
 
     fn wait_gone(&self, limit: Option<Duration>) -> bool {
         let deadline = Deadline::after(self.clock.now(), limit, Budget::Grace);
+        let mut pause = FIRST_LOOK;
         while !self.tree.is_gone() {
-            if deadline.left(self.clock.now()).is_err() {
+            let Ok(left) = deadline.left(self.clock.now()) else {
                 return false;
-            }
-            // An exit ends the wait at once, and the look at the rest of the group comes with it.
-            self.wait_for(Some(LOOK), |_| false);
+            };
+            // An exit of the child itself ends the wait at once.
+            let exited = self.state.lock().exit.is_some();
+            self.wait_for(Some(left.unwrap_or(pause).min(pause)), |state| state.exit.is_some() != exited);
+            pause = (pause * 2).min(LAST_LOOK);
         }
         true
     }
