@@ -314,3 +314,6 @@ impl Wake for Gate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
