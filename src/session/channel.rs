@@ -89,7 +89,15 @@ impl Channel {
         let mut state = self.state.lock();
         loop {
             let until = match &state.phase {
-                Phase::Up(life) => return Ok(life.clone()),
+                Phase::Up(life) => match life.pending().over() {
+                    None => return Ok(life.clone()),
+                    // Its requests know already, and one of them is quicker here than the news.
+                    Some(why) => {
+                        state.last = Some(why);
+                        state.phase = Phase::Down;
+                        continue;
+                    }
+                },
                 Phase::Closed => return Err(Fault::Closed),
                 Phase::Dialing => connect.at(),
                 Phase::Down => match state.restarts.on_wanted(self.clock.now()) {

@@ -120,7 +120,13 @@ impl Line {
 
 impl Link for Line {
     fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
-        self.writer.send(message, scope)
+        match self.writer.send(message, scope) {
+            // The writer is closed by the end of the other side, too.
+            Err(Fault::Closed) if !self.closing.load(Ordering::Acquire) => {
+                Err(Fault::Io { sent: Sent::No, detail: "the connection is gone".into() })
+            }
+            sent => sent,
+        }
     }
 
     fn cut(&self) {

@@ -129,6 +129,7 @@ fn joined(dir: &str, name: &str, separator: char) -> String {
 }
 
 /// True for what only `cmd.exe` can run.
+#[cfg(any(windows, test))]
 pub(crate) fn is_batch(program: &str) -> bool {
     let end = program.len().saturating_sub(4);
     program.get(end..).is_some_and(|end| end.eq_ignore_ascii_case(".cmd") || end.eq_ignore_ascii_case(".bat"))
@@ -137,6 +138,7 @@ pub(crate) fn is_batch(program: &str) -> bool {
 /// The arguments of `cmd.exe` that run a batch file with exactly these arguments (BR-09), or why that cannot be done.
 ///
 /// `/e:ON` for the trick with `%`, `/v:OFF` so that `!` means nothing, `/d` so that no AutoRun of the registry is run.
+#[cfg(any(windows, test))]
 pub(crate) fn batch_line(script: &str, arguments: &[String]) -> Result<String, &'static str> {
     if script.contains(['"', '\r', '\n', '\0', '%']) || script.ends_with('\\') {
         return Err("its path has a character that cmd.exe cannot take");
@@ -153,6 +155,7 @@ pub(crate) fn batch_line(script: &str, arguments: &[String]) -> Result<String, &
 /// Two readers have to agree on one argument: `cmd.exe`, to which a quote begins or ends a quoted part, whatever stands
 /// before it, and the program's own start-up code, which reads `\"` and `""`. Inside quotes no operator of `cmd.exe`
 /// means anything; `%` still does, and is broken by an expansion of nothing (`%cd:~,%`).
+#[cfg(any(windows, test))]
 fn push_batch_argument(line: &mut String, argument: &str) -> Result<(), &'static str> {
     // A line break ends the command line of cmd.exe, and the rest would be lost or run.
     if argument.contains(['\r', '\n', '\0']) {

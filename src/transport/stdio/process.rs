@@ -16,7 +16,7 @@ use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
 use crate::transport::framing::Framer;
 use crate::transport::lines::{LineWriter, deliver, deliver_rest, pump};
-use crate::transport::{Fault, Gone, Link, Receiver, Scope};
+use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
 
 /// After the exit: what may still stand in the pipes is read this long. Whoever holds them open then is a grandchild.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -242,7 +242,13 @@ impl Process {
 
 impl Link for Process {
     fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
-        self.input.send(message, scope)
+        match self.input.send(message, scope) {
+            // The writer is closed by the end of the other side, too.
+            Err(Fault::Closed) if !self.closing.load(Ordering::Acquire) => {
+                Err(Fault::Io { sent: Sent::No, detail: "the server's process is gone".into() })
+            }
+            sent => sent,
+        }
     }
 
     fn cut(&self) {
