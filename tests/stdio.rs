@@ -342,6 +342,31 @@ fn br_17_a_tool_that_was_lost_with_its_server_is_never_run_twice() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// The part of the next test that runs in a process of its own, where SIGPIPE has its deadly default.
+fn write_to_a_deaf_server() {
+    // SAFETY: the default disposition, in a process that runs nothing else.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let client = Client::open(&server(&[]));
+    for number in 0..3 {
+        assert_eq!(client.run("deaf", &json!({})).unwrap(), "deaf");
+        // Nothing of it was taken, so even a tool call goes to a fresh server.
+        let text = number.to_string();
+        assert_eq!(client.run("echo", &json!({"text": text})).unwrap(), text);
+    }
+}
+
+#[test]
+fn br_06_a_write_to_a_server_that_hears_nothing_raises_no_signal_and_starts_it_again() {
+    const MARK: &str = "MCP_TEST_DEAF";
+    if std::env::var_os(MARK).is_some() {
+        return write_to_a_deaf_server();
+    }
+    let name = "br_06_a_write_to_a_server_that_hears_nothing_raises_no_signal_and_starts_it_again";
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = again.args(["--exact", name, "--nocapture"]).env(MARK, "1").output().unwrap();
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn a_cancel_and_a_timeout_reach_the_server() {
     let client = Client::open(&server(&[]));

@@ -20,7 +20,7 @@ use crate::protocol::jsonrpc::write_cancelled;
 use crate::session::life::{Asides, Life};
 use crate::session::pending::{Next, Ticket};
 use crate::transport::restart::{RestartPolicy, Restarts, Start};
-use crate::transport::{Dial, Fault, Flow, FrameSink, Gone, Link, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Dial, Fault, Flow, FrameSink, Gone, Link, Outgoing, Receiver, Scope, Sent, Transport};
 
 /// A write failed, so the channel is ending: its reason is awaited this long.
 const REASON: Duration = Duration::from_secs(1);
@@ -191,15 +191,18 @@ impl Channel {
         drop(gone);
     }
 
-    /// A write failed. Where the channel is ending, the reason says more than the write does.
-    fn reason(&self, ticket: &Ticket, fault: Fault) -> Fault {
-        let Fault::Io { sent, .. } = fault else {
+    /// A write failed. Where the channel is ending, the reason says more than the write does; where it is not, it has to:
+    /// a peer that closed its input would fail every request to come.
+    fn reason(&self, life: &Life, ticket: &Ticket, fault: Fault) -> Fault {
+        let Fault::Io { sent, detail } = fault else {
             return fault;
         };
-        match ticket.gone(REASON, &*self.clock) {
-            Some(why) => why.fault(sent),
-            None => fault,
-        }
+        let why = ticket.gone(REASON, &*self.clock).unwrap_or_else(|| {
+            let why = Gone::Lost(detail);
+            life.give_up(why.clone());
+            why
+        });
+        why.fault(sent)
     }
 
     /// Tells the server that nobody waits for this any more: on a shared channel there is no stream to close
@@ -272,7 +275,7 @@ impl Transport for Channel {
                 if let Fault::Cancelled { sent: Sent::Begun, .. } | Fault::Timeout { sent: Sent::Begun, .. } = fault {
                     self.farewell(&life, id, "the sender gave up");
                 }
-                Err(self.reason(&ticket, fault))
+                Err(self.reason(&life, &ticket, fault))
             }
         }
     }
@@ -289,7 +292,7 @@ impl Transport for Channel {
         let was = std::mem::replace(&mut self.state.lock().phase, Phase::Closed);
         self.changed.notify_all();
         if let Phase::Up(life) = was {
-            life.pending().close(&Gone::Closed);
+            life.ended(Gone::Closed);
             life.cut();
         }
         self.dial.close();

@@ -62,6 +62,14 @@ impl Life {
         }
     }
 
+    /// The peer takes nothing any more, and does not end either.
+    pub(super) fn give_up(&self, why: Gone) {
+        self.ended(why);
+        if let Some(link) = self.link.get() {
+            link.give_up();
+        }
+    }
+
     pub(super) fn cut(&self) {
         if let Some(link) = self.link.get() {
             link.cut();
@@ -164,7 +172,9 @@ impl Receiver for Life {
     }
 
     fn ended(&self, why: Gone) {
-        self.pending.close(&why);
+        if !self.pending.close(&why) {
+            return;
+        }
         if let Some(channel) = self.channel.upgrade() {
             channel.on_ended(self, &why);
         }

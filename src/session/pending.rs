@@ -136,11 +136,14 @@ impl Pending {
         (table.open.len() == 1).then(|| table.open.keys().next().copied()).flatten()
     }
 
-    /// Ends all requests, and refuses new ones. The first reason stays.
-    pub(super) fn close(&self, why: &Gone) {
+    /// Ends all requests, and refuses new ones. False where that was done before: the first reason stays.
+    pub(super) fn close(&self, why: &Gone) -> bool {
         let slots: Vec<Arc<Slot>> = {
             let mut table = self.table.lock();
-            table.over.get_or_insert_with(|| why.clone());
+            if table.over.is_some() {
+                return false;
+            }
+            table.over = Some(why.clone());
             table.open.values().cloned().collect()
         };
         // Woken after unlocking: those who wake come for the lock.
@@ -149,6 +152,7 @@ impl Pending {
                 state.ended.get_or_insert(Ended::Gone(why.clone()));
             });
         }
+        true
     }
 
     /// Why all is over, where it is.
@@ -352,8 +356,8 @@ mod tests {
         let (pending, cancel) = (Arc::new(Pending::default()), CancelToken::new());
         let (one, two) = (pending.open(1, None).unwrap(), pending.open(2, None).unwrap());
         pending.settle(1, "a".into());
-        pending.close(&Gone::Lost("x".into()));
-        pending.close(&Gone::Closed);
+        assert!(pending.close(&Gone::Lost("x".into())));
+        assert!(!pending.close(&Gone::Closed));
         assert_eq!(frame(&one, &cancel), "a");
         assert!(matches!(two.next(&scope(&cancel), &SystemClock), Next::Gone(Gone::Lost(_))));
         assert_eq!(pending.open(3, None).err(), Some(Gone::Lost("x".into())));

@@ -179,6 +179,9 @@ pub(crate) trait Link: Send + Sync {
     /// Begins the end without blocking: nothing more is sent.
     fn cut(&self);
 
+    /// The peer takes nothing any more: the link ends itself, on its own thread.
+    fn give_up(&self) {}
+
     /// Ends the link and waits until what it holds of the system is given back. Each step of the end (a child is asked
     /// by the end of its input, then by a signal, then killed) has this long; `None` has no limit.
     fn close(&self, grace: Option<Duration>);

@@ -134,6 +134,11 @@ impl Link for Line {
         self.writer.cut();
     }
 
+    fn give_up(&self) {
+        self.writer.cut();
+        self.shut();
+    }
+
     fn close(&self, _grace: Option<Duration>) {
         self.cut();
         self.writer.close();

@@ -96,6 +96,10 @@ def call(request):
         os._exit(arguments["code"])
     elif name == "dressed":
         say({"id": str(request["id"]), "result": text("dressed")})
+    elif name == "deaf":
+        os.close(0)
+        answer("deaf")
+        time.sleep(60)
     elif name == "silent":
         pass
     elif name == "cancelled":

@@ -256,6 +256,12 @@ impl Link for Process {
         self.input.cut();
     }
 
+    fn give_up(&self) {
+        self.input.cut();
+        // The reader of the output climbs the ladder.
+        self.stop.set();
+    }
+
     fn close(&self, grace: Option<Duration>) {
         self.cut();
         self.end(grace);
