@@ -1,7 +1,8 @@
 //! Servers as child processes, behind Unix sockets and on streams of the host's own, through the C ABI.
 
 #![cfg(unix)]
-#![allow(unsafe_code, reason = "the C ABI is what is tested")]
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks, reason = "the C ABI is what is tested, as its header says")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "the other side of a channel needs threads of its own")]
 
 use std::collections::BTreeMap;

@@ -63,14 +63,12 @@ mod posix {
     fn poll(entries: &mut [libc::pollfd], ms: libc::c_int) -> io::Result<()> {
         // SAFETY: the pointer and the count are of one slice, which outlives the call.
         let found = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, ms) };
-        match found {
-            // A signal handler of the host's ran: the caller looks again.
-            -1 => Err(io::Error::last_os_error()).or_else(|fault| match fault.kind() {
-                io::ErrorKind::Interrupted => Ok(()),
-                _ => Err(fault),
-            }),
-            _ => Ok(()),
+        if found >= 0 {
+            return Ok(());
         }
+        let fault = io::Error::last_os_error();
+        // A signal handler of the host's ran: the caller looks again.
+        if fault.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(fault) }
     }
 
     /// Writes once. Where nobody reads any more the answer is `BrokenPipe` and no signal: SIGPIPE is blocked on this

@@ -216,15 +216,8 @@ impl Channel {
         }
     }
 
-    fn wait(
-        &self,
-        life: &Life,
-        ticket: &Ticket,
-        id: i64,
-        scope: &Scope<'_>,
-        sink: &mut dyn FrameSink,
-    ) -> Result<(), Fault> {
-        let sent = Sent::Begun;
+    fn wait(&self, life: &Life, ticket: &Ticket, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let (id, sent) = (ticket.id(), Sent::Begun);
         loop {
             match ticket.next(scope, &*self.clock) {
                 Next::Frame(text) => {
@@ -270,7 +263,7 @@ impl Transport for Channel {
         let ticket = life.pending().open(id, outgoing.token).map_err(|why| why.fault(Sent::No))?;
         ticket.hook(scope.cancel).map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::No })?;
         match life.send(outgoing.body, scope) {
-            Ok(()) => self.wait(&life, &ticket, id, scope, sink),
+            Ok(()) => self.wait(&life, &ticket, scope, sink),
             Err(fault) => {
                 if let Fault::Cancelled { sent: Sent::Begun, .. } | Fault::Timeout { sent: Sent::Begun, .. } = fault {
                     self.farewell(&life, id, "the sender gave up");

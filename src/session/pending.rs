@@ -226,6 +226,11 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
+    /// The request's id.
+    pub(super) fn id(&self) -> i64 {
+        self.id
+    }
+
     /// Lets the token end the waits of this request.
     pub(super) fn hook(&self, cancel: &CancelToken) -> Result<(), Cancelled> {
         let slot: Weak<dyn Wake> = Arc::downgrade(&self.slot) as Weak<dyn Wake>;
@@ -305,7 +310,9 @@ mod tests {
     fn frame(ticket: &Ticket, cancel: &CancelToken) -> String {
         match ticket.next(&scope(cancel), &SystemClock) {
             Next::Frame(text) => text,
-            other => format!("{other:?}"),
+            other @ (Next::TooLong | Next::ByServer | Next::Gone(_) | Next::Cancelled(_) | Next::Timeout(_)) => {
+                format!("{other:?}")
+            }
         }
     }
 

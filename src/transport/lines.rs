@@ -101,13 +101,11 @@ where
                 }
                 Err(fault) => fault,
             };
-            match fault.kind() {
-                ErrorKind::Interrupted => {}
-                ErrorKind::WouldBlock => {
-                    self.look(scope, sent).map_err(|fault| (done, fault))?;
-                    wait_writable(sink, SLICE).map_err(|fault| (done, lost(sent, &fault)))?;
-                }
-                _ => return Err((done, lost(sent, &fault))),
+            if fault.kind() == ErrorKind::WouldBlock {
+                self.look(scope, sent).map_err(|fault| (done, fault))?;
+                wait_writable(sink, SLICE).map_err(|fault| (done, lost(sent, &fault)))?;
+            } else if fault.kind() != ErrorKind::Interrupted {
+                return Err((done, lost(sent, &fault)));
             }
         }
         Ok(())

@@ -158,7 +158,7 @@ impl HostStream {
                     state.writing = true;
                     (early, host)
                 }
-                other => {
+                other @ (Phase::Open(_) | Phase::Over) => {
                     state.phase = other;
                     return Err(over());
                 }

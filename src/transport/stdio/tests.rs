@@ -96,7 +96,7 @@ fn dial(settings: ChildSettings) -> Result<(Arc<dyn Link>, Arc<Ear>), Fault> {
 }
 
 fn start(script: &str) -> (Arc<dyn Link>, Arc<Ear>) {
-    dial(shell(script, &[])).unwrap()
+    dial(shell(script, &[])).expect("it starts")
 }
 
 fn scope(cancel: &CancelToken) -> Scope<'_> {
