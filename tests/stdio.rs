@@ -189,6 +189,7 @@ fn a_local_server_is_opened_called_and_closed() {
     let about: Value = serde_json::from_str(&client.run("about", &json!({})).unwrap()).unwrap();
     assert_eq!(about["args"], json!(["a b", "$HOME"]));
     assert_eq!((&about["env"]["EXTRA"], &about["cwd"]), (&json!("1"), &json!("/")));
+    assert_eq!(about["blocked"], json!([]), "a child starts with a clean signal mask");
     assert!(about["env"].get("CARGO_MANIFEST_DIR").is_none(), "only safe names are inherited");
     assert_eq!(client.run("echo", &json!({"text": "ü\u{2028}\n"})).unwrap(), "ü\u{2028}\n");
     client.close();

@@ -1,5 +1,6 @@
 //! One life of a channel: where each message goes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use once_cell::sync::OnceCell;
@@ -39,11 +40,12 @@ pub(super) struct Life {
     pending: Arc<Pending>,
     link: OnceCell<Arc<dyn Link>>,
     asides: Option<Arc<dyn Asides>>,
+    over: AtomicBool,
 }
 
 impl Life {
     pub(super) fn new(channel: Weak<Channel>, asides: Option<Arc<dyn Asides>>) -> Arc<Self> {
-        Arc::new(Self { channel, pending: Arc::default(), link: OnceCell::new(), asides })
+        Arc::new(Self { channel, pending: Arc::default(), link: OnceCell::new(), asides, over: AtomicBool::new(false) })
     }
 
     /// The link that it lives on; given once, before the first request.
@@ -172,14 +174,16 @@ impl Receiver for Life {
     }
 
     fn ended(&self, why: Gone) {
-        if !self.pending.close(&why) {
+        if self.over.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(channel) = self.channel.upgrade() {
-            channel.on_ended(self, &why);
-        }
+        // First those who look after the channel, then those who wait on it and may come again at once.
         if let Some(asides) = &self.asides {
             asides.ended(&why);
+        }
+        self.pending.close(&why);
+        if let Some(channel) = self.channel.upgrade() {
+            channel.on_ended(self, &why);
         }
     }
 }

@@ -3,6 +3,7 @@ each thing that a server may do to its client. Only the standard library."""
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -85,7 +86,8 @@ def call(request):
     if name == "echo":
         answer(arguments.get("text", ""))
     elif name == "about":
-        about = {"args": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid()}
+        about = {"args": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid(),
+                 "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))}
         answer(json.dumps(about))
     elif name == "stderr":
         os.write(2, arguments["text"].encode())
