@@ -112,11 +112,11 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
     if nests_deeper(text.as_bytes(), limits.nesting) {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
-    let whole = Json::trusted(text);
-    if whole.text().trim_ascii_start().starts_with('[') {
-        // serde would read an array as the members in their order.
+    // serde would read an array as the members of the envelope in their order.
+    if text.trim_start().starts_with('[') {
         return Err(malformed("it is an array"));
     }
+    let whole = Json::trusted(text);
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
         Error::new(kind, format!("the server's message is not JSON-RPC: {fault}"))
@@ -145,7 +145,7 @@ fn malformed(why: &str) -> Error {
     Error::new(Kind::Malformed, format!("the server's message is not JSON-RPC: {why}"))
 }
 
-fn read_id(raw: Option<&RawValue>) -> WireId {
+pub(super) fn read_id(raw: Option<&RawValue>) -> WireId {
     let Some(raw) = raw else {
         return WireId::Missing;
     };
@@ -225,6 +225,12 @@ pub fn unbatch(text: String, limits: &Limits) -> Result<Vec<String>> {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
     Ok(elements(&text)?.into_iter().map(str::to_owned).collect())
+}
+
+/// Writes `notifications/cancelled` (`basic/patterns/cancellation`); `reason` is for the server's log.
+#[must_use]
+pub fn write_cancelled(id: i64, reason: &str) -> String {
+    write_notification("notifications/cancelled", &format!("{{\"requestId\":{id},\"reason\":{}}}", quote(reason)))
 }
 
 /// The members of a `params` object that the host gave, apart from its `_meta`.
@@ -310,6 +316,7 @@ mod tests {
         }
         assert!(matches!(parse(r#"{"type":"ping"}"#), Ok(Message::Nothing)));
         assert_eq!(parse("[]").unwrap_err().kind(), Kind::Malformed);
+        assert_eq!(parse(r#"[7,null,null,{"a":1}]"#).unwrap_err().kind(), Kind::Malformed);
         assert_eq!(parse("").unwrap_err().kind(), Kind::Parse);
     }
 

@@ -140,6 +140,9 @@ impl Legacy {
             | Fault::Status(_)
             | Fault::NotAnAnswer { .. }
             | Fault::TooLarge { .. }
+            | Fault::Exited { .. }
+            | Fault::NotAgain { .. }
+            | Fault::Start(_)
             | Fault::Closed => return,
         };
         let params = format!("{{\"requestId\":{id},\"reason\":\"{reason}\"}}");
@@ -223,7 +226,10 @@ impl Legacy {
             | Fault::Tls(_)
             | Fault::Io { .. }
             | Fault::NotAnAnswer { .. }
-            | Fault::TooLarge { .. } => {
+            | Fault::TooLarge { .. }
+            | Fault::Exited { .. }
+            | Fault::NotAgain { .. }
+            | Fault::Start(_) => {
                 let error = judge("the event stream", fault, &self.settings.limits).error;
                 self.means.outside.note(Note::Oddity(format!("the server's event stream is given up: {error}")));
             }

@@ -62,6 +62,8 @@ pub(crate) enum Note {
     Asked(Question),
     /// The server takes the question with this key back.
     Withdrawn(String),
+    /// A line of the server's standard error.
+    Stderr(String),
     /// Something that the server did wrong and the library passed over; one line for the log.
     Oddity(String),
 }

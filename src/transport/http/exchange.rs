@@ -157,6 +157,9 @@ impl HttpTransport {
                 | Fault::Io { .. }
                 | Fault::Status(_)
                 | Fault::TooLarge { .. }
+                | Fault::Exited { .. }
+                | Fault::NotAgain { .. }
+                | Fault::Start(_)
                 | Fault::Closed,
             ) => drop(lease),
         }

@@ -145,6 +145,9 @@ fn next(fault: &Fault) -> Next {
         | Fault::TooLarge { .. }
         | Fault::Cancelled { .. }
         | Fault::Timeout { .. }
+        | Fault::Exited { .. }
+        | Fault::NotAgain { .. }
+        | Fault::Start(_)
         | Fault::Closed => Next::Over,
     }
 }
