@@ -29,6 +29,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The end of a link that was dialled while the channel closed.
 const STRAY: Duration = Duration::from_secs(2);
 
+/// No life has this number.
+const NO_LIFE: u64 = u64::MAX;
+
 enum Phase {
     Down,
     Dialing,
@@ -41,6 +44,10 @@ struct State {
     restarts: Restarts,
     /// How the peer ended the last time.
     last: Option<Gone>,
+    /// The number of the last life.
+    lives: u64,
+    /// The server is a legacy one.
+    legacy: bool,
     /// Links that are over or ending; what they hold of the system may still be there.
     leaving: Vec<Weak<dyn Link>>,
 }
@@ -64,7 +71,14 @@ impl Channel {
         line_bytes: usize,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        let state = State { phase: Phase::Down, restarts: Restarts::new(policy), last: None, leaving: Vec::new() };
+        let state = State {
+            phase: Phase::Down,
+            restarts: Restarts::new(policy),
+            last: None,
+            lives: 0,
+            legacy: false,
+            leaving: Vec::new(),
+        };
         Arc::new_cyclic(|me| Self {
             dial,
             clock,
@@ -82,8 +96,23 @@ impl Channel {
         self.asides.set(asides).unwrap_or_default();
     }
 
+    /// The life that a message goes to. What leans on a session goes to that session's life, or nowhere.
+    fn life_for(&self, outgoing: &Outgoing<'_>, scope: &Scope<'_>) -> Result<Arc<Life>, Fault> {
+        if outgoing.life == 0 {
+            return self.wanted(scope);
+        }
+        let state = self.state.lock();
+        match &state.phase {
+            Phase::Up(life) if life.number() == outgoing.life => Ok(life.clone()),
+            Phase::Closed => Err(Fault::Closed),
+            Phase::Up(_) | Phase::Down | Phase::Dialing => {
+                Err(state.last.clone().unwrap_or_else(|| Gone::Lost("it ended".into())).fault(Sent::No))
+            }
+        }
+    }
+
     /// The life to send on; dials where there is none.
-    fn life(&self, scope: &Scope<'_>) -> Result<Arc<Life>, Fault> {
+    fn wanted(&self, scope: &Scope<'_>) -> Result<Arc<Life>, Fault> {
         let connect = Deadline::after(self.clock.now(), scope.connect, Budget::Connect).tighter(scope.total);
         let mut gate = None;
         let mut state = self.state.lock();
@@ -129,6 +158,12 @@ impl Channel {
         }
     }
 
+    /// A legacy server may ask; a request that leans on no session is for a modern one.
+    fn set_legacy(&self, life: &Life, legacy: bool) {
+        self.state.lock().legacy = legacy;
+        life.set_legacy(legacy);
+    }
+
     /// Lets the token end a wait for the dialling; registered with the lock released, since the hook takes it.
     fn gate(&self, state: &mut MutexGuard<'_, State>, cancel: &CancelToken) -> Result<Arc<dyn Wake>, Fault> {
         let gate: Arc<dyn Wake> = Arc::new(Gate(self.me.clone()));
@@ -138,7 +173,13 @@ impl Channel {
     }
 
     fn dial(&self, scope: &Scope<'_>) -> Result<Arc<Life>, Fault> {
-        let life = Life::new(self.me.clone(), self.asides.get().cloned());
+        let life = {
+            let mut state = self.state.lock();
+            state.lives += 1;
+            let life = Life::new(self.me.clone(), self.asides.get().cloned(), state.lives);
+            life.set_legacy(state.legacy);
+            life
+        };
         let dialled = self.dial.dial(life.clone(), scope);
         let mut state = self.state.lock();
         let link = match dialled {
@@ -216,6 +257,13 @@ impl Channel {
         }
     }
 
+    /// A server that does not answer the probe may be a legacy one, for which nothing comes before `initialize`.
+    fn timed_out(&self, life: &Life, id: i64, budget: Budget, sink: &dyn FrameSink) {
+        if budget != Budget::Probe && sink.may_be_cancelled() {
+            self.farewell(life, id, "the time is up");
+        }
+    }
+
     fn wait(&self, life: &Life, ticket: &Ticket, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
         let (id, sent) = (ticket.id(), Sent::Begun);
         loop {
@@ -225,8 +273,9 @@ impl Channel {
                         return Ok(());
                     }
                     // Notes without end must not outlast the limit of the whole call.
-                    if let Err(expired) = scope.total.left(self.clock.now()) {
-                        self.farewell(life, id, "the time is up");
+                    let now = self.clock.now();
+                    if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
+                        self.timed_out(life, id, expired.0, sink);
                         return Err(Fault::Timeout { budget: expired.0, sent });
                     }
                 }
@@ -240,13 +289,13 @@ impl Channel {
                 Next::Gone(why) => return Err(why.fault(sent)),
                 Next::Cancelled(why) => {
                     // At a close the end of the channel says the same.
-                    if why == Why::Host {
+                    if why == Why::Host && sink.may_be_cancelled() {
                         self.farewell(life, id, "the host cancelled it");
                     }
                     return Err(Fault::Cancelled { why, sent });
                 }
                 Next::Timeout(budget) => {
-                    self.farewell(life, id, "the time is up");
+                    self.timed_out(life, id, budget, sink);
                     return Err(Fault::Timeout { budget, sent });
                 }
             }
@@ -259,13 +308,18 @@ impl Transport for Channel {
         let Some(id) = outgoing.id else {
             return Err(Fault::Io { sent: Sent::No, detail: "a request without an id cannot be answered".into() });
         };
-        let life = self.life(scope)?;
+        let life = self.life_for(&outgoing, scope)?;
+        if outgoing.life == 0 {
+            self.set_legacy(&life, false);
+        }
         let ticket = life.pending().open(id, outgoing.token).map_err(|why| why.fault(Sent::No))?;
         ticket.hook(scope.cancel).map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::No })?;
         match life.send(outgoing.body, scope) {
             Ok(()) => self.wait(&life, &ticket, scope, sink),
             Err(fault) => {
-                if let Fault::Cancelled { sent: Sent::Begun, .. } | Fault::Timeout { sent: Sent::Begun, .. } = fault {
+                if let Fault::Cancelled { sent: Sent::Begun, .. } | Fault::Timeout { sent: Sent::Begun, .. } = fault
+                    && sink.may_be_cancelled()
+                {
                     self.farewell(&life, id, "the sender gave up");
                 }
                 Err(self.reason(&life, &ticket, fault))
@@ -274,7 +328,38 @@ impl Transport for Channel {
     }
 
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
-        self.life(scope)?.send(outgoing.body, scope)
+        self.life_for(&outgoing, scope)?.send(outgoing.body, scope)
+    }
+
+    /// What a legacy server says for itself, until this life is over.
+    fn listen(&self, _headers: &[(&str, &str)], scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let guests = match &self.state.lock().phase {
+            Phase::Up(life) => life.guests().clone(),
+            Phase::Down | Phase::Dialing | Phase::Closed => return Ok(()),
+        };
+        let hook: Arc<dyn Wake> = guests.clone();
+        let hooked = scope.cancel.on_cancel(Arc::downgrade(&hook));
+        hooked.map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::No })?;
+        while let Some(text) = guests.next(scope.cancel) {
+            if sink.frame(text) == Flow::Done {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn life(&self) -> u64 {
+        match &self.state.lock().phase {
+            Phase::Up(life) if life.pending().over().is_none() => life.number(),
+            Phase::Up(_) | Phase::Down | Phase::Dialing | Phase::Closed => NO_LIFE,
+        }
+    }
+
+    fn revive(&self, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.state.lock().legacy = true;
+        let life = self.wanted(scope)?;
+        self.set_legacy(&life, true);
+        Ok(())
     }
 
     fn origin(&self) -> &str {

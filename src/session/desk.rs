@@ -93,7 +93,9 @@ impl Desk {
     fn deliver(&self, standing: &Standing, message: &str, what: &str) {
         let scope = self.patience.scope(&self.life, &*self.means.clock, self.patience.idle, Budget::Idle);
         let headers = standing.headers();
-        let sent = self.transport.notify(Outgoing { body: message, headers: &headers, id: None, token: None }, &scope);
+        let sent = self
+            .transport
+            .notify(Outgoing { life: standing.life, body: message, headers: &headers, id: None, token: None }, &scope);
         if let Err(fault) = sent {
             let error = judge(what, fault, &self.limits).error;
             self.means.outside.note(Note::Oddity(format!("{what} did not reach the server: {error}")));

@@ -49,10 +49,10 @@ impl Legacy {
             self.settings.client_info
         );
         let message = write_legacy_request(id, method::INITIALIZE, &params);
-        let nascent = Arc::new(Standing::nascent(None));
+        let nascent = Arc::new(Standing { life, ..Standing::nascent(None) });
         let mut reply = LegacyReply::new(id, None, &self.desk, nascent, notes);
         let exchanged = self.transport.exchange(
-            Outgoing { body: &message, headers: &[], id: Some(id), token: None },
+            Outgoing { life, body: &message, headers: &[], id: Some(id), token: None },
             scope,
             &mut reply,
         );
@@ -115,7 +115,10 @@ impl Legacy {
     ) -> Result<()> {
         let message = write_notification(method::INITIALIZED, "{}");
         let headers = standing.headers();
-        match self.transport.notify(Outgoing { body: &message, headers: &headers, id: None, token: None }, scope) {
+        match self
+            .transport
+            .notify(Outgoing { life: standing.life, body: &message, headers: &headers, id: None, token: None }, scope)
+        {
             Ok(()) => {}
             // Whether the server goes on without it, the next request shows.
             Err(fault @ Fault::Status(_)) => {

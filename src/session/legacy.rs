@@ -28,7 +28,7 @@ use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
 use crate::session::standing::{Standing, Standings, Turn};
 use crate::session::verdict::{Verdict, judge};
-use crate::transport::{Fault, HttpRefusal, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
 
 /// `URLElicitationRequired` of 2025-11-25.
 const URL_ELICITATION: i64 = -32042;
@@ -103,7 +103,7 @@ impl Legacy {
         let headers = standing.headers();
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
         let exchanged = self.transport.exchange(
-            Outgoing { body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            Outgoing { life: standing.life, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
             scope,
             &mut reply,
         );
@@ -129,6 +129,10 @@ impl Legacy {
     /// A cut or timed-out request goes on at the server unless it is told (2025-11-25 `basic/utilities/cancellation`;
     /// `basic/lifecycle`, "Timeouts"). A closing client ends its session instead.
     fn tell_cancelled(&self, standing: &Arc<Standing>, id: i64, fault: &Fault) {
+        // A channel says so by itself.
+        if self.transport.link() == LinkKind::Stream {
+            return;
+        }
         let reason = match fault {
             Fault::Cancelled { why: Why::Host, sent: Sent::Begun } => "the user cancelled the request",
             Fault::Timeout { sent: Sent::Begun, .. } => "the request ran out of time",
@@ -307,7 +311,7 @@ impl Speaker for Legacy {
                 continue;
             }
             let headers = standing.headers();
-            let outgoing = Outgoing { body: &message, headers: &headers, id: None, token: None };
+            let outgoing = Outgoing { life: standing.life, body: &message, headers: &headers, id: None, token: None };
             let Err(fault) = self.transport.notify(outgoing, scope) else {
                 return Ok(());
             };

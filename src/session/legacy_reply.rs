@@ -81,12 +81,18 @@ impl FrameSink for LegacyReply<'_> {
         if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic()) {
             self.session = Some(id.to_owned());
             if self.standing.version.is_none() {
-                self.standing = Arc::new(Standing::nascent(Some(id.to_owned())));
+                let life = self.standing.life;
+                self.standing = Arc::new(Standing { life, ..Standing::nascent(Some(id.to_owned())) });
             }
         }
     }
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    /// "The initialize request MUST NOT be cancelled by clients" (2025-11-25 `basic/utilities/cancellation`).
+    fn may_be_cancelled(&self) -> bool {
+        self.standing.version.is_some()
     }
 }

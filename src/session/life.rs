@@ -7,10 +7,11 @@ use once_cell::sync::OnceCell;
 
 use crate::error::one_line;
 use crate::protocol::json::Json;
-use crate::protocol::jsonrpc::{Message, WireId, read};
+use crate::protocol::jsonrpc::{Message, WireId, read, unbatch};
 use crate::protocol::limits::Limits;
 use crate::protocol::route::{Route, id_in_head, route};
 use crate::session::channel::Channel;
+use crate::session::guests::Guests;
 use crate::session::pending::{Ended, Pending, Settled};
 use crate::session::request::Note;
 use crate::transport::{Fault, Gone, Link, Receiver, Scope};
@@ -41,11 +42,39 @@ pub(super) struct Life {
     link: OnceCell<Arc<dyn Link>>,
     asides: Option<Arc<dyn Asides>>,
     over: AtomicBool,
+    /// From 1.
+    number: u64,
+    /// The server is spoken to as a legacy one: it may ask.
+    legacy: AtomicBool,
+    guests: Arc<Guests>,
 }
 
 impl Life {
-    pub(super) fn new(channel: Weak<Channel>, asides: Option<Arc<dyn Asides>>) -> Arc<Self> {
-        Arc::new(Self { channel, pending: Arc::default(), link: OnceCell::new(), asides, over: AtomicBool::new(false) })
+    pub(super) fn new(channel: Weak<Channel>, asides: Option<Arc<dyn Asides>>, number: u64) -> Arc<Self> {
+        Arc::new(Self {
+            channel,
+            pending: Arc::default(),
+            link: OnceCell::new(),
+            asides,
+            over: AtomicBool::new(false),
+            number,
+            legacy: AtomicBool::new(false),
+            guests: Arc::default(),
+        })
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the server is spoken to as a legacy one.
+    pub(super) fn set_legacy(&self, legacy: bool) {
+        self.legacy.store(legacy, Ordering::Release);
+    }
+
+    /// What a legacy server says that belongs to no request.
+    pub(super) fn guests(&self) -> &Arc<Guests> {
+        &self.guests
     }
 
     /// The link that it lives on; given once, before the first request.
@@ -134,9 +163,33 @@ impl Life {
     }
 }
 
-impl Receiver for Life {
-    fn message(&self, text: String) {
+impl Life {
+    /// A request of a legacy server's. Nothing says which of ours it belongs to; with one open it is that one.
+    fn asked(&self, text: String) {
+        if !self.pending.only().is_some_and(|id| self.pending.pass(id, text.clone(), || ())) {
+            self.guest(text);
+        }
+    }
+
+    /// A legacy server takes a request of its own back: whoever has the question knows its id.
+    fn taken_back(&self, text: String) {
+        for id in self.pending.all() {
+            self.pending.pass(id, text.clone(), || ());
+        }
+        self.guest(text);
+    }
+
+    fn guest(&self, text: String) {
+        if !self.guests.push(text) {
+            self.odd("more requests came from the server than could be taken; the oldest was dropped");
+        }
+    }
+
+    fn one(&self, text: String) {
+        let legacy = self.legacy.load(Ordering::Acquire);
         match route(&text) {
+            Route::Ended(_) if legacy => self.taken_back(text),
+            Route::Request if legacy => self.asked(text),
             Route::Answer { id, is_error } => self.answer(&id, is_error, text),
             Route::Progress(token) => {
                 let id = token.and_then(|token| self.pending.by_token(&token));
@@ -155,6 +208,19 @@ impl Receiver for Life {
             },
             Route::Notification | Route::Request => self.apart(text),
             Route::Nothing(why) => self.odd_line(why),
+        }
+    }
+}
+
+impl Receiver for Life {
+    fn message(&self, text: String) {
+        if !self.legacy.load(Ordering::Acquire) || !text.trim_start().starts_with('[') {
+            return self.one(text);
+        }
+        // A batch (2025-03-26 `basic`, "Batching").
+        match unbatch(text, &Limits { message_bytes: usize::MAX, ..Limits::default() }) {
+            Ok(parts) => parts.into_iter().for_each(|part| self.one(part)),
+            Err(error) => self.odd(error.message()),
         }
     }
 
@@ -181,6 +247,7 @@ impl Receiver for Life {
         if let Some(asides) = &self.asides {
             asides.ended(&why);
         }
+        self.guests.close();
         self.pending.close(&why);
         if let Some(channel) = self.channel.upgrade() {
             channel.on_ended(self, &why);

@@ -9,7 +9,7 @@
 //! the answers of this process; `speaker.rs` what each era does; `modern.rs` the stateless one (2026-07-28), `legacy.rs`
 //! the one of sessions, with `handshake.rs` (`initialize`), `standing.rs` (the session and its renewal), `inbox.rs`
 //! (what belongs to no request) and `desk.rs` (the server's own requests); `reply.rs` and `legacy_reply.rs` the sinks
-//! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs` a two-way channel with many requests in
+//! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
 //! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
 //! known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds.
 
@@ -17,6 +17,7 @@ mod any;
 mod channel;
 mod desk;
 mod era;
+mod guests;
 mod handshake;
 mod inbox;
 mod legacy;

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -136,6 +136,11 @@ impl Pending {
         (table.open.len() == 1).then(|| table.open.keys().next().copied()).flatten()
     }
 
+    /// The open requests.
+    pub(super) fn all(&self) -> Vec<i64> {
+        self.table.lock().open.keys().copied().collect()
+    }
+
     /// Ends all requests, and refuses new ones. False where that was done before: the first reason stays.
     pub(super) fn close(&self, why: &Gone) -> bool {
         let slots: Vec<Arc<Slot>> = {
@@ -239,20 +244,25 @@ impl Ticket {
 
     /// Waits for what comes next. What is here already counts before what is missing.
     pub(super) fn next(&self, scope: &Scope<'_>, clock: &dyn Clock) -> Next {
-        let idle = Deadline::after(clock.now(), scope.idle, Budget::Idle);
-        self.wait(idle.tighter(scope.total), Some(scope.cancel), clock)
+        let (began, hold) = (clock.now(), scope.cancel.hold());
+        let deadline = |now| {
+            let idle = Deadline::after(hold.silent_since(began, now), scope.idle, Budget::Idle);
+            idle.tighter(hold.moved(scope.total, now))
+        };
+        self.wait(deadline, Some(scope.cancel), clock)
     }
 
     /// Waits for the reason why the channel is over, for a write that failed: the exit comes a moment later.
     pub(super) fn gone(&self, limit: Duration, clock: &dyn Clock) -> Option<Gone> {
         let deadline = Deadline::after(clock.now(), Some(limit), Budget::Grace);
-        match self.wait(deadline, None, clock) {
+        match self.wait(|_| deadline, None, clock) {
             Next::Gone(why) => Some(why),
             Next::Frame(_) | Next::TooLong | Next::ByServer | Next::Cancelled(_) | Next::Timeout(_) => None,
         }
     }
 
-    fn wait(&self, deadline: Deadline, cancel: Option<&CancelToken>, clock: &dyn Clock) -> Next {
+    /// The deadline is asked anew after each wait: it moves while a question is open.
+    fn wait(&self, deadline: impl Fn(Instant) -> Deadline, cancel: Option<&CancelToken>, clock: &dyn Clock) -> Next {
         let mut state = self.slot.state.lock();
         loop {
             if let Some(why) = cancel.and_then(CancelToken::cancelled) {
@@ -267,7 +277,9 @@ impl Ticket {
                 Some(Ended::Gone(why)) => return Next::Gone(why.clone()),
                 None => {}
             }
-            if let Err(expired) = deadline.left(clock.now()) {
+            let now = clock.now();
+            let deadline = deadline(now);
+            if let Err(expired) = deadline.left(now) {
                 return Next::Timeout(expired.0);
             }
             match deadline.at() {

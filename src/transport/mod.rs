@@ -50,6 +50,8 @@ pub(crate) struct Outgoing<'a> {
     pub id: Option<i64>,
     /// The progress token of a request as JSON text; likewise.
     pub token: Option<&'a str>,
+    /// The life of a two-way channel that it belongs to, where it leans on a session: it goes to no other. 0: to any.
+    pub life: u64,
 }
 
 /// The limits of one exchange.
@@ -85,6 +87,11 @@ pub(crate) trait FrameSink {
     /// Whether a stream that breaks off after an event with an id may be taken up again (legacy revisions).
     fn resumes(&self) -> bool {
         false
+    }
+
+    /// Whether the server may be told that nobody waits for this answer any more.
+    fn may_be_cancelled(&self) -> bool {
+        true
     }
 
     /// An event of another name than `message` (HTTP+SSE has `endpoint`).

@@ -133,7 +133,7 @@ impl FrameSink for Frames {
 impl World {
     fn ask_with(&self, id: i64, body: &str, scope: &Scope<'_>) -> Result<Vec<String>, Fault> {
         let (mut frames, token) = (Frames::default(), id.to_string());
-        let outgoing = Outgoing { body, headers: &[], id: Some(id), token: Some(&token) };
+        let outgoing = Outgoing { life: 0, body, headers: &[], id: Some(id), token: Some(&token) };
         self.channel.exchange(outgoing, scope, &mut frames).map(|()| frames.0)
     }
 

@@ -184,7 +184,7 @@ impl HttpTransport {
 
     /// Reads an event stream once, from its beginning (HTTP+SSE).
     pub(crate) fn read_stream(&self, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let outgoing = Outgoing { body: "", headers: &[], id: None, token: None };
+        let outgoing = Outgoing { life: 0, body: "", headers: &[], id: None, token: None };
         let letter = Letter { to: &self.endpoint, verb: Verb::Get, outgoing };
         self.converse(&letter, scope, sink, &mut Cursor::default())
     }
@@ -234,7 +234,7 @@ impl Transport for HttpTransport {
     }
 
     fn end_session(&self, headers: &[(&str, &str)], scope: &Scope<'_>) -> Result<(), Fault> {
-        let outgoing = Outgoing { body: "", headers, id: None, token: None };
+        let outgoing = Outgoing { life: 0, body: "", headers, id: None, token: None };
         self.deliver(&Letter { to: &self.endpoint, verb: Verb::Delete, outgoing }, scope)
     }
 

@@ -114,7 +114,7 @@ impl HttpTransport {
         let id = cursor.id.clone();
         let mut headers = headers.to_vec();
         headers.extend(id.as_deref().map(|id| ("Last-Event-ID", id)));
-        let outgoing = Outgoing { body: "", headers: &headers, id: None, token: None };
+        let outgoing = Outgoing { life: 0, body: "", headers: &headers, id: None, token: None };
         self.converse(&Letter { to: self.endpoint(), verb: Verb::Get, outgoing }, scope, sink, cursor)
     }
 

@@ -286,6 +286,7 @@ mod tests {
     fn a_header_of_the_message_replaces_one_of_the_settings() {
         let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
         let outgoing = Outgoing {
+            life: 0,
             body: "{}",
             headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")],
             id: None,
@@ -296,7 +297,8 @@ mod tests {
         assert_eq!(request.headers()["mcp-method"], "tools/call");
         assert_eq!(request.headers()["x-a"], "1");
         assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
-        let injected = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
+        let injected =
+            Outgoing { life: 0, body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
         assert_eq!(endpoint.request(Verb::Post, &injected).unwrap_err(), "Mcp-Name");
     }
 
