@@ -373,8 +373,8 @@ fn br_06_a_write_to_a_server_that_hears_nothing_raises_no_signal_and_starts_it_a
 fn a_cancel_and_a_timeout_reach_the_server() {
     let client = Client::open(&server(&[]));
     let call = client.start("silent", &json!({}), "");
-    // The next answer proves that the server has read the one before.
-    assert_eq!(client.run("echo", &json!({"text": "x"})).unwrap(), "x");
+    // A call that goes by itself may leave after the next one.
+    while client.run("silenced", &json!({})).unwrap() != "1" {}
     assert_eq!(unsafe { mcp_call_cancel(call) }, MCP_OK);
     assert_eq!(client.wait(call).unwrap_err().status, MCP_E_CANCELLED);
     let call = client.start("silent", &json!({}), r#"{"idle_ms":50}"#);

@@ -46,7 +46,7 @@ pub fn only_reads(method: &str) -> bool {
 /// True where sending the same request twice has the effect of sending it once: a failure leaves nothing unknown.
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
-    only_reads(method) || matches!(method, TASKS_UPDATE | TASKS_CANCEL)
+    only_reads(method) || matches!(method, INITIALIZE | TASKS_UPDATE | TASKS_CANCEL)
 }
 
 /// The array member of a paginated list result.

@@ -10,6 +10,7 @@ import time
 
 LOCK = threading.Lock()
 CANCELLED = []
+SILENT = []
 HELD = []
 
 
@@ -103,7 +104,9 @@ def call(request):
         answer("deaf")
         time.sleep(60)
     elif name == "silent":
-        pass
+        SILENT.append(request["id"])
+    elif name == "silenced":
+        answer(str(len(SILENT)))
     elif name == "cancelled":
         answer(json.dumps(CANCELLED))
     else:
