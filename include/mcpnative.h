@@ -50,21 +50,36 @@
  *
  * One JSON object, read strictly: an unknown key or a wrong type is MCP_E_ARGUMENT with the key's name.
  *
- *   url             the MCP endpoint, http or https                                           (or server)
- *   headers         {"Name": "value"}: sent with each request                                 {}
- *   server          instead of url and headers: an mcpServers entry as other MCP hosts write it
- *                   ("type", "url", "headers"); keys that are not known there only warn
+ *   url             the MCP endpoint, http or https; unix:///path, a Unix socket; stream:name, a
+ *                   channel of your own (mcp_client_set_stream)                      (or command, or server)
+ *   headers         {"Name": "value"}: sent with each request (http)                          {}
+ *   command         instead of url: a local server, started as a child process: a program on the
+ *                   PATH, or with a path. No shell sees it                                    (none)
+ *   args            its arguments, an array of strings                                        []
+ *   env             {"NAME": "value"}: added to its environment, which otherwise has the usual names
+ *                   alone (PATH, HOME, LANG, TMPDIR, ...; on Windows SystemRoot, APPDATA, ...)  {}
+ *   inherit_env     give it all of your environment, secrets included                         false
+ *   cwd             its working directory                                                     (yours)
+ *   restart         a server that ended is started (a socket connected) again by the next request:
+ *     max             so often at most within the window; 0 for never                         5
+ *     window_ms                                                                               60000
+ *     backoff_ms      the wait before the second restart of a window; it doubles              500
+ *     max_backoff_ms  the longest wait                                                        10000
+ *   server          instead of these: an mcpServers entry as other MCP hosts write it ("type", "url", "headers",
+ *                   "command", "args", "env", "cwd"); keys that are not known there only warn
  *   client          {"name", "version", "title"}: what the server is told of your program
- *   era             "auto" or "modern" ("legacy" is not supported yet)                        "auto"
+ *   era             "auto" (the server's first answers tell), "modern" or "legacy"             "auto"
  *   timeouts        ms, -1 for no limit:
  *     connect_ms    making a connection                                                       15000
  *     probe_ms      opening: asking the server who it is                                      10000
  *     idle_ms       silence while an answer is awaited; every byte of it starts anew          60000
  *     total_ms      a whole call; time in which a question is open does not count             300000
- *     close_ms      closing: a mcp_task_cancel() that has not reached the server yet          2000
+ *     close_ms      closing: a mcp_task_cancel() that has not reached the server yet; then each step of a
+ *                   child's end (its input ends, a soft signal; then all that it started is killed)  2000
  *   limits          sizes; over one, the call ends with MCP_E_TOO_LARGE:
  *     message_bytes       one message                                                         67108864
  *     sse_event_bytes     one event of a stream                                               67108864
+ *     stdio_line_bytes    one line of a child process, a socket or a stream of yours          67108864
  *     header_bytes        the head of an HTTP answer                                          65536
  *     pages               pages of one list                                                   1000
  *     nesting             depth of arrays and objects                                         128
@@ -152,6 +167,12 @@
 #define MCP_ERROR_RPC_DATA 3
 
 /**
+ * Text field: the end of what the server's process said on its standard error (16 KiB at most), where its end is the
+ * reason.
+ */
+#define MCP_ERROR_STDERR 4
+
+/**
  * Number field: the mcp_status.
  */
 #define MCP_ERROR_STATUS 1
@@ -175,6 +196,16 @@
  * Number field: how long the server asks to wait, in ms.
  */
 #define MCP_ERROR_RETRY_AFTER_MS 5
+
+/**
+ * Number field: the exit code of the server's process.
+ */
+#define MCP_ERROR_EXIT_CODE 6
+
+/**
+ * Number field: the signal that ended the server's process.
+ */
+#define MCP_ERROR_EXIT_SIGNAL 7
 
 /**
  * State of a client: made, not opened.
@@ -268,17 +299,17 @@
 #define MCP_EVENT_TASK_RECOVERED 11
 
 /**
- * The server asks the user (elicitation): input; task or call.
+ * The server asks the user (elicitation): input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_ELICITATION 12
 
 /**
- * The server asks the host's model (sampling): input; task or call.
+ * The server asks the host's model (sampling): input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_SAMPLING 13
 
 /**
- * The server asks for the host's roots: input; task or call.
+ * The server asks for the host's roots: input; task or call, or neither (a legacy server).
  */
 #define MCP_EVENT_ROOTS 14
 
@@ -564,7 +595,7 @@
 #define MCP_INPUT_MESSAGE 4
 
 /**
- * Text field: the id of the task that asks; NULL where a call asks.
+ * Text field: the id of the task that asks; NULL where a call asks, or a legacy server outside any call.
  */
 #define MCP_INPUT_TASK_ID 5
 
@@ -619,6 +650,14 @@ typedef struct mcp_server mcp_server;
 typedef struct mcp_snapshot mcp_snapshot;
 
 /**
+ * A channel of the host's own, to a server that the host reaches in its own way: a pipe, a socket, a tunnel.
+ *
+ * What is written is one JSON-RPC message a line, UTF-8, each ended by a line feed, and the same is read
+ * (spec: basic/transports/stdio, "Custom transports").
+ */
+typedef struct mcp_stream mcp_stream;
+
+/**
  * A task (extension io.modelcontextprotocol/tasks).
  */
 typedef struct mcp_task mcp_task;
@@ -652,6 +691,19 @@ typedef void (*mcp_destroy_fn)(void *user);
  * that serves the client's queue; must return normally: no exception, no longjmp, no end of the thread.
  */
 typedef void (*mcp_event_fn)(mcp_event *event, void *user);
+
+/**
+ * Takes bytes for the server: one whole line, valid for the call. Runs on a thread of the library's, one call at a
+ * time; it may block while the channel is full. A fault of the channel is told by mcp_stream_end(). Must return
+ * normally.
+ */
+typedef void (*mcp_stream_write_fn)(const char *bytes, size_t length, void *user);
+
+/**
+ * The library writes nothing more: close the channel. Comes once, unless mcp_stream_end() came first. Runs where the
+ * write function does.
+ */
+typedef void (*mcp_stream_close_fn)(void *user);
 
 /**
  * Fine.
@@ -952,7 +1004,7 @@ MCP_API mcp_status mcp_text_free(mcp_text *text);
  * Read a text of an error.
  *
  * @param error   an error handle
- * @param field   MCP_ERROR_MESSAGE, MCP_ERROR_RPC_MESSAGE or MCP_ERROR_RPC_DATA
+ * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
  * @param length  receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -963,7 +1015,7 @@ MCP_API const char *mcp_error_text(const mcp_error *error, int32_t field, size_t
  * Read a number of an error.
  *
  * @param error  an error handle
- * @param field  MCP_ERROR_STATUS to MCP_ERROR_RETRY_AFTER_MS
+ * @param field  MCP_ERROR_STATUS to MCP_ERROR_EXIT_SIGNAL
  * @param out    receives the number; not NULL
  * @return MCP_OK, MCP_S_NONE where there is none (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1251,6 +1303,73 @@ MCP_API const char *mcp_server_text(const mcp_server *server, int32_t field, siz
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_server_free(mcp_server *server);
+
+/**
+ * Make a stream from the host's functions. Give it to a client with mcp_client_set_stream(), then feed in what the
+ * server says with mcp_stream_feed().
+ *
+ * @param write    takes what the client says; not NULL
+ * @param close    is told when the client is done, or NULL
+ * @param user     handed to both, or NULL
+ * @param destroy  ends `user` once, after the last call of both, also where this function failed; or NULL
+ * @param out      receives the stream; not NULL
+ * @return MCP_OK, MCP_E_ARGUMENT
+ * Ownership: free *out with mcp_stream_free(); `user` is the library's until `destroy` runs.   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_stream_new(mcp_stream_write_fn write,
+                          mcp_stream_close_fn close,
+                          void *user,
+                          mcp_destroy_fn destroy,
+                          mcp_stream **out);
+
+/**
+ * Give a stream to a client whose settings say "url": "stream:name". The name stands for the server, in the task
+ * ledger for one. One stream serves one client, once: it cannot be opened again after its end.
+ *
+ * @param client  a client that was never opened
+ * @param stream  a stream handle; the client keeps what it needs of it
+ * @return MCP_OK, MCP_E_STATE where the client was opened or either of the two was given before
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_client_set_stream(mcp_client *client, mcp_stream *stream);
+
+/**
+ * Feed in what the server says: any piece of it, lines need not be whole. Before the client is opened up to 1 MiB is
+ * kept for it.
+ *
+ * @param stream  a stream handle
+ * @param bytes   the bytes; copied
+ * @param length  their number
+ * @return MCP_OK, MCP_E_CLOSED after the end, MCP_E_STATE where too much comes before the client is opened
+ * Threads: any, one at a time is the sensible number: the order is yours.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_stream_feed(mcp_stream *stream,
+                           const char *bytes,
+                           size_t length);
+
+/**
+ * Say that the channel has ended. Calls under way end as on any connection that broke.
+ *
+ * @param stream          a stream handle
+ * @param message         why, for the error of those calls; NULL with length 0 where there is nothing to say
+ * @param message_length  its length in bytes
+ * @return MCP_OK, MCP_S_ALREADY_DONE
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_stream_end(mcp_stream *stream, const char *message, size_t message_length);
+
+/**
+ * Free a stream. One that a client has goes on until the client closes, but nothing can be fed in any more: call
+ * mcp_stream_end() or close the client first. One that no client has ends here, and its destroy function runs inside
+ * this call.
+ *
+ * @param stream  a stream handle, or NULL
+ * @return MCP_OK, MCP_E_HANDLE where it was freed before
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_stream_free(mcp_stream *stream);
 
 /**
  * Start a tool call (tools/call; spec: server/tools).
@@ -1847,7 +1966,7 @@ MCP_API int32_t mcp_input_kind(const mcp_input *input);
  * @param input  an input handle
  * @param field  MCP_INPUT_CALL_ID
  * @param out    receives the number; not NULL
- * @return MCP_OK, MCP_S_NONE where a task asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
+ * @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_input_number(const mcp_input *input, int32_t field, int64_t *out);

@@ -1,9 +1,12 @@
 //! The cancel token: one per call. Cancel and completion race through one atomic step, and exactly one wins.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::Deadline;
+use crate::hold::Hold;
 
 /// Why an operation was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,7 @@ const CANCELLED_CLOSING: u8 = 3;
 pub struct CancelToken {
     state: AtomicU8,
     hooks: Mutex<Vec<Weak<dyn Wake>>>,
+    hold: Arc<Hold>,
 }
 
 impl CancelToken {
@@ -69,6 +73,12 @@ impl CancelToken {
         won
     }
 
+    /// The time of this call that does not count against its limits.
+    #[must_use]
+    pub fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
     /// Why the token was cancelled, where it was.
     #[must_use]
     pub fn cancelled(&self) -> Option<Why> {
@@ -93,12 +103,53 @@ impl CancelToken {
         hooks.push(hook);
         Ok(())
     }
+
+    /// Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`Cancelled`] at once where the token is, or gets, cancelled.
+    pub fn sleep_until(&self, deadline: Deadline) -> Result<(), Cancelled> {
+        let nap = Arc::new(Nap::default());
+        let hook: Arc<dyn Wake> = nap.clone();
+        self.on_cancel(Arc::downgrade(&hook))?;
+        let mut woken = nap.woken.lock();
+        while !*woken {
+            let timed_out = match deadline.at() {
+                Some(at) => nap.changed.wait_until(&mut woken, at).timed_out(),
+                None => {
+                    nap.changed.wait(&mut woken);
+                    false
+                }
+            };
+            if timed_out {
+                break;
+            }
+        }
+        drop(woken);
+        match self.cancelled() {
+            Some(why) => Err(Cancelled(why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A wait that a cancel ends.
+#[derive(Default)]
+struct Nap {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Nap {
+    fn wake(&self) {
+        *self.woken.lock() = true;
+        self.changed.notify_all();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     struct Count(AtomicUsize);

@@ -135,11 +135,38 @@ pub struct RpcFault {
     pub data: Option<String>,
 }
 
+/// How a server's process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildEnd {
+    /// Its exit code, where it ended by itself.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The end of what it said on its standard error.
+    pub stderr: String,
+}
+
+impl fmt::Display for ChildEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "the server's process exited with code {code}")?,
+            (None, Some(signal)) => write!(f, "the server's process was ended by signal {signal}")?,
+            (None, None) => f.write_str("the server's process exited")?,
+        }
+        // The last line is mostly the reason; the whole tail is at hand beside the message.
+        match self.stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+            Some(line) => write!(f, "; its last words: {}", one_line(line)),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Inner {
     kind: Kind,
     message: Cow<'static, str>,
     rpc: Option<RpcFault>,
+    child: Option<ChildEnd>,
     http_status: Option<u16>,
     retry_after: Option<Duration>,
     retry_safe: bool,
@@ -162,6 +189,7 @@ impl Error {
             kind,
             message: message.into(),
             rpc: None,
+            child: None,
             http_status: None,
             retry_after: None,
             retry_safe: matches!(kind, Kind::Connect | Kind::Tls | Kind::Io),
@@ -186,6 +214,13 @@ impl Error {
     #[must_use]
     pub fn with_rpc(mut self, fault: RpcFault) -> Self {
         Arc::make_mut(&mut self.0).rpc = Some(fault);
+        self
+    }
+
+    /// The same error with the end of the server's process that it came from.
+    #[must_use]
+    pub fn with_child(mut self, end: ChildEnd) -> Self {
+        Arc::make_mut(&mut self.0).child = Some(end);
         self
     }
 
@@ -226,6 +261,12 @@ impl Error {
     #[must_use]
     pub fn rpc(&self) -> Option<&RpcFault> {
         self.0.rpc.as_ref()
+    }
+
+    /// How the server's process ended, where that is the reason.
+    #[must_use]
+    pub fn child(&self) -> Option<&ChildEnd> {
+        self.0.child.as_ref()
     }
 
     /// The HTTP status, where one told of the error.

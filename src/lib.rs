@@ -6,7 +6,7 @@
 //! ffi -> client -> { session, tasks, auth } -> { transport, protocol } -> os
 //! ```
 //!
-//! The rooms in braces never import each other. The files at the root (`error`, `clock`, `cancel`, `spawn`) are open
+//! The rooms in braces never import each other. The files at the root (`error`, `clock`, `cancel`, `hold`, `spawn`) are open
 //! to every room. Nobody imports `ffi`. `unsafe` is denied here and allowed, with its reason, in `ffi/` and `os/`.
 //! A test (`tests/house.rs`) reads every `use crate::…` and holds these doors.
 
@@ -14,6 +14,7 @@ pub mod cancel;
 pub mod clock;
 pub mod error;
 pub mod ffi;
+pub mod hold;
 pub mod protocol;
 pub mod spawn;
 

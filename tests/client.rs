@@ -58,8 +58,7 @@ fn settings_that_are_wrong_are_named_and_nothing_is_touched() {
         (with(",\"client\":{\"nam\":\"x\"}"), MCP_E_ARGUMENT, "settings.client.nam"),
         (with(",\"server\":{\"url\":\"http://h/\"}"), MCP_E_ARGUMENT, "exclude each other"),
         (with(",\"era\":\"new\""), MCP_E_ARGUMENT, "settings.era"),
-        (with(",\"era\":\"legacy\""), MCP_E_UNSUPPORTED, "settings.era"),
-        ("{\"server\":{\"command\":\"npx\"}}".into(), MCP_E_UNSUPPORTED, "stdio"),
+        ("{\"server\":{\"args\":[]}}".into(), MCP_E_ARGUMENT, "settings.server.args needs settings.server.command"),
         (with(",\"a\\nb\":1"), MCP_E_ARGUMENT, "a b"),
     ] {
         let failure = Client::make(text.as_bytes()).map(drop).expect_err(&text);

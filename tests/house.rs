@@ -17,8 +17,8 @@ const DOORS: [(&str, &[&str]); 8] = [
 ];
 
 /// The files at the root, open to every room. They keep to themselves, and to `os` and `protocol` as told here.
-const ROOT: [(&str, &[&str]); 5] =
-    [("error", &["ffi"]), ("clock", &["os"]), ("cancel", &[]), ("spawn", &[]), ("lib", &[])];
+const ROOT: [(&str, &[&str]); 6] =
+    [("error", &["ffi"]), ("clock", &["os"]), ("cancel", &[]), ("hold", &[]), ("spawn", &[]), ("lib", &[])];
 
 struct Source {
     /// `client`, or `error` for a file at the root.

@@ -17,6 +17,7 @@ type
   PMcpError = type Pointer;
   PMcpResult = type Pointer;
   PMcpServer = type Pointer;
+  PMcpStream = type Pointer;
   PMcpText = type Pointer;
   PPMcpSnapshot = ^PMcpSnapshot;
   PMcpSize = ^NativeUInt;
@@ -24,6 +25,8 @@ type
   TMcpEventFn = procedure(Event: PMcpEvent; User: Pointer); cdecl;
   TMcpDestroyFn = procedure(User: Pointer); cdecl;
   TMcpLogFn = procedure(Level: Integer; Msg: PAnsiChar; Length: NativeUInt; User: Pointer); cdecl;
+  TMcpStreamWriteFn = procedure(Bytes: PAnsiChar; Length: NativeUInt; User: Pointer); cdecl;
+  TMcpStreamCloseFn = procedure(User: Pointer); cdecl;
 
   { Gives the address of an export, or nil. }
   TMcpResolve = function(const Name: AnsiString): Pointer;
@@ -81,11 +84,14 @@ const
   MCP_ERROR_MESSAGE = 1;
   MCP_ERROR_RPC_MESSAGE = 2;
   MCP_ERROR_RPC_DATA = 3;
+  MCP_ERROR_STDERR = 4;
   MCP_ERROR_STATUS = 1;
   MCP_ERROR_RPC_CODE = 2;
   MCP_ERROR_HTTP_STATUS = 3;
   MCP_ERROR_RETRY_SAFE = 4;
   MCP_ERROR_RETRY_AFTER_MS = 5;
+  MCP_ERROR_EXIT_CODE = 6;
+  MCP_ERROR_EXIT_SIGNAL = 7;
 
   MCP_STATE_NEW = 0;
   MCP_STATE_OPENING = 1;
@@ -211,6 +217,11 @@ var
   mcp_client_check: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; WaitMs: Int64; out Value: PMcpText): Integer; cdecl;
   mcp_server_text: function(Server: PMcpServer; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_server_free: function(Server: PMcpServer): Integer; cdecl;
+  mcp_stream_new: function(Write: TMcpStreamWriteFn; Close: TMcpStreamCloseFn; User: Pointer; Destroy: TMcpDestroyFn; out Value: PMcpStream): Integer; cdecl;
+  mcp_client_set_stream: function(Client: PMcpClient; Stream: PMcpStream): Integer; cdecl;
+  mcp_stream_feed: function(Stream: PMcpStream; Bytes: PAnsiChar; Length: NativeUInt): Integer; cdecl;
+  mcp_stream_end: function(Stream: PMcpStream; Message: PAnsiChar; MessageLength: NativeUInt): Integer; cdecl;
+  mcp_stream_free: function(Stream: PMcpStream): Integer; cdecl;
   mcp_tool_call: function(Client: PMcpClient; Name: PAnsiChar; Arguments: PAnsiChar; ArgumentsLength: NativeUInt; Options: PAnsiChar; OptionsLength: NativeUInt; out Value: PMcpCall): Integer; cdecl;
   mcp_tool_run: function(Client: PMcpClient; Name: PAnsiChar; Arguments: PAnsiChar; ArgumentsLength: NativeUInt; Options: PAnsiChar; OptionsLength: NativeUInt; WaitMs: Int64; out Value: PMcpCall): Integer; cdecl;
   mcp_tool_list: function(Client: PMcpClient; WaitMs: Int64; out Value: PMcpText): Integer; cdecl;
@@ -307,6 +318,11 @@ begin
   @mcp_client_check := Resolve('mcp_client_check');
   @mcp_server_text := Resolve('mcp_server_text');
   @mcp_server_free := Resolve('mcp_server_free');
+  @mcp_stream_new := Resolve('mcp_stream_new');
+  @mcp_client_set_stream := Resolve('mcp_client_set_stream');
+  @mcp_stream_feed := Resolve('mcp_stream_feed');
+  @mcp_stream_end := Resolve('mcp_stream_end');
+  @mcp_stream_free := Resolve('mcp_stream_free');
   @mcp_tool_call := Resolve('mcp_tool_call');
   @mcp_tool_run := Resolve('mcp_tool_run');
   @mcp_tool_list := Resolve('mcp_tool_list');

@@ -73,6 +73,8 @@ struct CallState {
     rounds: usize,
     /// Who runs the next step: a worker, or the thread that waits.
     by_worker: bool,
+    /// The questions that a legacy server asks while the step runs.
+    asides: Vec<Arc<Input>>,
     /// What is left of the total; time in which questions are open does not count.
     left: Option<Duration>,
     /// The task that a followed call was answered with.
@@ -154,6 +156,7 @@ impl Call {
                 retry: Retry::default(),
                 rounds: 0,
                 by_worker,
+                asides: Vec::new(),
                 left: total,
                 task: None,
                 activity: Some(activity),
@@ -224,14 +227,19 @@ impl Call {
 
     /// The open questions.
     pub(crate) fn questions(&self) -> Vec<InputRequest> {
-        match &self.state.lock().phase {
+        let state = self.state.lock();
+        match &state.phase {
             Phase::Asking(round) => round.open().cloned().collect(),
-            Phase::Running | Phase::Done(_) => Vec::new(),
+            Phase::Running => state.open_asides().map(|input| input.request.clone()).collect(),
+            Phase::Done(_) => Vec::new(),
         }
     }
 
     /// Answers by key. False where all of them were answered before, or the call is over.
     pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Result<bool> {
+        if let Some(any) = self.answer_asides(&answers)? {
+            return Ok(any);
+        }
         let mut any = false;
         {
             let mut state = self.state.lock();
@@ -260,6 +268,53 @@ impl Call {
         }
         self.go_on_when_answered();
         Ok(any)
+    }
+
+    /// Answers the questions of a running step; `None` where the call has none.
+    fn answer_asides(&self, answers: &[InputAnswer]) -> Result<Option<bool>> {
+        let asides = {
+            let state = self.state.lock();
+            match &state.phase {
+                Phase::Running if !state.asides.is_empty() => state.asides.clone(),
+                Phase::Running | Phase::Asking(_) | Phase::Done(_) => return Ok(None),
+            }
+        };
+        let of = |answer: &InputAnswer| asides.iter().rev().find(|input| input.key() == answer.key);
+        if let Some(unknown) = answers.iter().find(|answer| of(answer).is_none()) {
+            let key = crate::error::one_line(&quote(&unknown.key));
+            return Err(Error::new(Kind::Argument, format!("the call has not asked {key}")));
+        }
+        // Each is answered, whatever became of those before it.
+        let settled = answers.iter().filter(|answer| of(answer).is_some_and(|input| input.settle(&answer.response)));
+        Ok(Some(settled.count() > 0))
+    }
+
+    /// A legacy server asks while the step runs. False where nobody can be asked: the call is over, or the thread that
+    /// waits for it is the one that reads its answer, and the host's hand is bound.
+    pub(crate) fn ask_aside(&self, input: &Arc<Input>) -> bool {
+        let asked = {
+            let mut state = self.state.lock();
+            let by_hand = self.client.policy(input.kind()) == InputPolicy::Manual;
+            let fits = matches!(state.phase, Phase::Running) && (state.by_worker || !by_hand);
+            if fits {
+                state.asides.push(input.clone());
+                // While a person thinks, the call's limits stand still.
+                self.token.hold().begin(self.client.clock().now());
+            }
+            fits
+        };
+        self.tell();
+        asked
+    }
+
+    /// One of those questions is answered or withdrawn.
+    pub(crate) fn aside_over(&self) {
+        self.token.hold().end(self.client.clock().now());
+    }
+
+    /// The question of a running step with this key.
+    pub(crate) fn aside(&self, key: &str) -> Option<Arc<Input>> {
+        self.state.lock().open_asides().find(|input| input.key() == key).cloned()
     }
 
     pub(crate) fn answer_one(self: &Arc<Self>, key: &str, response: Json) -> Result<bool> {
@@ -574,17 +629,18 @@ impl Call {
                 (_, end) => end,
             }
         };
-        let (round, activity, by_worker) = {
+        let (round, asides, activity, by_worker) = {
             let mut state = self.state.lock();
             if let Phase::Done(_) = state.phase {
                 return;
             }
             let before = std::mem::replace(&mut state.phase, Phase::Done(end.clone()));
-            (before, state.activity.take(), state.by_worker)
+            (before, std::mem::take(&mut state.asides), state.activity.take(), state.by_worker)
         };
         if let Phase::Asking(round) = round {
-            self.withdraw(&round);
+            self.withdraw(&round.inputs);
         }
+        self.withdraw(&asides);
         // The caller of a call that is waited for has its end in hand.
         if by_worker && self.client.mailbox().wants(EventKind::CallDone) {
             let mut event = Event::new(EventKind::CallDone);
@@ -601,8 +657,8 @@ impl Call {
         drop(activity);
     }
 
-    fn withdraw(self: &Arc<Self>, round: &Round) {
-        for input in round.inputs.iter().filter(|input| input.withdraw()) {
+    fn withdraw(self: &Arc<Self>, inputs: &[Arc<Input>]) {
+        for input in inputs.iter().filter(|input| input.withdraw()) {
             let mut event = Event::new(EventKind::InputWithdrawn);
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
@@ -651,7 +707,7 @@ impl CallState {
     fn wait_result(&self, client: &Client) -> Option<CallWait> {
         match &self.phase {
             Phase::Done(end) => Some(CallWait::Over(end.clone())),
-            Phase::Asking(_) if self.asks_by_hand(client) => Some(CallWait::InputRequired),
+            Phase::Running | Phase::Asking(_) if self.asks_by_hand(client) => Some(CallWait::InputRequired),
             Phase::Running | Phase::Asking(_) => None,
         }
     }
@@ -659,8 +715,13 @@ impl CallState {
     fn asks_by_hand(&self, client: &Client) -> bool {
         match &self.phase {
             Phase::Asking(round) => round.open().any(|request| client.policy(request.kind) == InputPolicy::Manual),
-            Phase::Running | Phase::Done(_) => false,
+            Phase::Running => self.open_asides().any(|input| client.policy(input.kind()) == InputPolicy::Manual),
+            Phase::Done(_) => false,
         }
+    }
+
+    fn open_asides(&self) -> impl Iterator<Item = &Arc<Input>> {
+        self.asides.iter().filter(|input| input.is_open())
     }
 }
 

@@ -12,23 +12,25 @@ use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::call::Call;
 use crate::client::event::{Event, EventKind, Handler};
 use crate::client::follow::{Host, TaskHandle, Wire};
-use crate::client::input::event_kind;
+use crate::client::input::{Input, event_kind};
 use crate::client::logging::{LogLevel, log};
 use crate::client::mailbox::{Counters, Mailbox, Outlet};
 use crate::client::queue::{Queue, in_callback};
 use crate::client::runtime::Runtime;
-use crate::client::settings::{EraChoice, InputPolicy, Settings};
+use crate::client::settings::{InputPolicy, Settings};
+use crate::client::target::reach;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
+use crate::protocol::json::{Json, quote};
 use crate::protocol::task::Task;
-use crate::session::{Note, Session, SessionSettings};
+use crate::session::{Asides, Means, Note, Outside, Patience, Session, SessionSettings};
 use crate::tasks::FollowOptions;
 use crate::tasks::driver::Group;
 use crate::tasks::entry::{Held, Links, TaskEntry};
 use crate::tasks::ledger::{Ledger, MemoryLedger, Record, TaskAbout};
-use crate::transport::http::{HttpSettings, HttpTransport};
+use crate::transport::stream::{HostStream, StreamSlot};
 use crate::transport::{Scope, Transport};
 
 /// Where a client stands. The numbers are part of the C ABI.
@@ -74,6 +76,7 @@ pub(crate) struct Client {
     settings: Settings,
     runtime: Arc<Runtime>,
     transport: Arc<dyn Transport>,
+    stream: Option<Arc<StreamSlot>>,
     mailbox: Arc<Mailbox>,
     ledger: Arc<dyn Ledger>,
     link: OnceCell<Link>,
@@ -81,6 +84,8 @@ pub(crate) struct Client {
     changed: Condvar,
     calls: Mutex<HashMap<i64, Arc<Call>>>,
     trips: Mutex<Vec<Weak<CancelToken>>>,
+    /// The open questions of a legacy server's that belong to no call.
+    pub(super) questions: Mutex<Vec<Arc<Input>>>,
     flights: Mutex<Flights>,
     next_call: AtomicI64,
 }
@@ -95,13 +100,7 @@ impl Client {
     /// Checks everything and touches nothing.
     pub(crate) fn new(settings: Settings) -> Result<Arc<Self>> {
         let runtime = Runtime::current();
-        let http = HttpSettings {
-            url: settings.url.clone(),
-            headers: settings.headers.clone(),
-            limits: settings.limits.clone(),
-            user_agent: concat!("mcpnative/", env!("CARGO_PKG_VERSION")).to_owned(),
-        };
-        let transport = HttpTransport::new(http, runtime.clock.clone(), runtime.spawn.clone())?;
+        let reach = reach(&settings, &runtime.clock, &runtime.spawn)?;
         let mailbox = Mailbox::new(Outlet::Library(runtime.dispatchers.clone()), settings.queue_limit);
         let life = Life { state: State::New, facts: None, error: None, active: 0, opening: Arc::default() };
         for warning in &settings.warnings {
@@ -111,7 +110,8 @@ impl Client {
             me: me.clone(),
             settings,
             runtime,
-            transport: Arc::new(transport),
+            transport: reach.transport,
+            stream: reach.stream,
             mailbox,
             ledger: Arc::new(MemoryLedger::default()),
             link: OnceCell::new(),
@@ -119,11 +119,27 @@ impl Client {
             changed: Condvar::new(),
             calls: Mutex::default(),
             trips: Mutex::default(),
+            questions: Mutex::default(),
             flights: Mutex::default(),
             next_call: AtomicI64::new(1),
         });
         client.runtime.know(&client);
+        if let Some(channel) = reach.channel {
+            channel.set_asides(Arc::new(Ear(client.me.clone())));
+        }
         Ok(client)
+    }
+
+    /// Gives the client the host's own stream, before opening.
+    pub(crate) fn set_stream(&self, stream: Arc<HostStream>) -> Result<()> {
+        let state = self.state();
+        if state != State::New {
+            return Err(Error::new(Kind::State, "the client was opened before"));
+        }
+        let Some(slot) = &self.stream else {
+            return Err(Error::new(Kind::State, "the settings name no stream (url stream:name)"));
+        };
+        slot.put(stream)
     }
 
     /// Registers a handler (`kind` `None`: for all kinds without one), before opening.
@@ -184,8 +200,19 @@ impl Client {
             },
             log_level: settings.log_level.clone(),
             limits: settings.limits.clone(),
+            era: settings.era,
+            patience: self.patience(),
+            key: settings.key(),
         };
-        let session = Arc::new(Session::new(self.transport.clone(), &session));
+        let runtime = &self.runtime;
+        let means = Means {
+            clock: runtime.clock.clone(),
+            threads: runtime.spawn.clone(),
+            errands: runtime.calls.spawner(),
+            outside: Arc::new(Ear(self.me.clone())),
+            verdicts: runtime.verdicts.clone(),
+        };
+        let session = Arc::new(Session::new(self.transport.clone(), session, means));
         let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings.timeouts));
         let group = self.runtime.engine.group()?;
         Ok(Link { session, wire, group, policies })
@@ -197,19 +224,19 @@ impl Client {
     }
 
     fn discover(self: &Arc<Self>) -> Result<ServerFacts> {
-        // Both choices ask the same question; where only `modern` is allowed, the error says so by itself.
-        match self.settings.era {
-            EraChoice::Auto | EraChoice::Modern => {}
-        }
         let cancel = self.life.lock().opening.clone();
+        self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))
+    }
+
+    fn patience(&self) -> Patience {
         let timeouts = self.settings.timeouts;
-        let scope = Scope {
-            cancel: &cancel,
-            total: Deadline::after(self.runtime.clock.now(), timeouts.probe, Budget::Probe),
+        Patience {
+            probe: timeouts.probe,
+            total: timeouts.total,
             idle: timeouts.idle,
             connect: timeouts.connect,
-        };
-        self.session()?.discover(&scope, &mut |note: Note| self.note(None, note))
+            grace: timeouts.close,
+        }
     }
 
     fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
@@ -260,27 +287,34 @@ impl Client {
         for call in &calls {
             call.cancel(Why::Closing);
         }
-        self.end_tasks_after_cancels();
+        self.withdraw_questions();
+        self.end_after_farewells();
         true
     }
 
-    /// Ends the tasks' handles; first, on a worker, gives a cancel that is still on its way to the server its grace.
-    fn end_tasks_after_cancels(self: &Arc<Self>) {
+    /// Ends the tasks' handles and the session; first, on a worker, gives a cancel that is still on its way to the
+    /// server its grace, and tells the server that its session is over.
+    fn end_after_farewells(self: &Arc<Self>) {
         let mut unsent = self.entries();
         unsent.retain(|entry| entry.snapshot().cancel_pending());
+        let session = self.link.get().map(|link| link.session.clone());
+        let farewell = session.as_ref().is_some_and(|session| session.has_farewell());
+        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.close, Budget::Grace);
         let client = self.clone();
         let end = move || {
             if let Some(link) = client.link.get() {
                 link.group.close();
             }
+            if let Some(session) = session {
+                session.end(deadline);
+            }
             // Cuts what began meanwhile, too.
             client.transport.close();
-            client.leave();
+            client.leave_after_transport();
         };
-        if unsent.is_empty() {
+        if unsent.is_empty() && !farewell {
             return end();
         }
-        let deadline = Deadline::after(self.clock().now(), self.settings.timeouts.close, Budget::Grace);
         let ended = end.clone();
         let submitted = self.runtime.calls.submit(Box::new(move || {
             let never = CancelToken::new();
@@ -292,6 +326,24 @@ impl Client {
         }));
         if submitted.is_err() {
             ended();
+        }
+    }
+
+    /// A transport whose end takes time (a child process) is waited for on a worker: the client is closed only when
+    /// nothing of it is left.
+    fn leave_after_transport(self: &Arc<Self>) {
+        if !self.transport.lingers() {
+            return self.leave();
+        }
+        let client = self.clone();
+        let finish = move || {
+            client.transport.finish(client.settings.timeouts.close);
+            client.leave();
+        };
+        if self.runtime.calls.submit(Box::new(finish)).is_err() {
+            // No worker any more: the library is being shut down, and this is the last chance.
+            self.transport.finish(self.settings.timeouts.close);
+            self.leave();
         }
     }
 
@@ -378,7 +430,7 @@ impl Client {
 
     /// The tasks whose end was not handed out by a check yet.
     pub(crate) fn unclaimed(&self) -> Result<Vec<Record>> {
-        let mut records = self.ledger.outstanding(&self.settings.url)?;
+        let mut records = self.ledger.outstanding(self.server())?;
         records.retain(|record| record.end.is_some());
         Ok(records)
     }
@@ -399,10 +451,15 @@ impl Client {
         Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
     }
 
+    /// The name of the server in the ledger.
+    fn server(&self) -> &str {
+        self.settings.target.url().unwrap_or_else(|| self.transport.origin())
+    }
+
     /// What the ledger keeps of a task, beside what the call adds.
     pub(crate) fn about(&self) -> TaskAbout {
         TaskAbout {
-            server: self.settings.url.as_str().into(),
+            server: self.server().into(),
             tool: String::new(),
             tool_call_id: None,
             host: None,
@@ -431,7 +488,7 @@ impl Client {
             return Err(Error::new(Kind::Argument, "the task id is empty"));
         }
         let link = self.link()?;
-        if let Some(entry) = link.group.find(&self.settings.url, task_id) {
+        if let Some(entry) = link.group.find(self.server(), task_id) {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
@@ -506,6 +563,8 @@ impl Client {
         let mut event = Event::new(EventKind::Notification);
         event.call_id = call.map(|call| call.id());
         match note {
+            Note::Asked(question) => return self.asked(call, question),
+            Note::Withdrawn(key) => return self.taken_back(call, &key),
             Note::Progress(params) => {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);
@@ -517,6 +576,12 @@ impl Client {
             Note::Other { method, params } => {
                 event.method = Some(method);
                 event.json = Some(params);
+            }
+            Note::Stderr(line) => {
+                log(LogLevel::Debug, || format!("the server's standard error: {line}"));
+                event.kind = EventKind::LogMessage;
+                let data = quote(&line);
+                event.json = Some(Json::trusted(format!(r#"{{"level":"info","logger":"stderr","data":{data}}}"#)));
             }
             Note::Oddity(line) => return log(LogLevel::Warn, || line),
         }
@@ -657,6 +722,29 @@ pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
 
 fn closed() -> Error {
     Error::new(Kind::Closed, "the client is closed")
+}
+
+/// Hears what the server says outside any call, and what comes on a channel and belongs to no request.
+struct Ear(Weak<Client>);
+
+impl Ear {
+    fn hear(&self, note: Note) {
+        if let Some(client) = self.0.upgrade() {
+            client.note(None, note);
+        }
+    }
+}
+
+impl Outside for Ear {
+    fn note(&self, note: Note) {
+        self.hear(note);
+    }
+}
+
+impl Asides for Ear {
+    fn note(&self, note: Note) {
+        self.hear(note);
+    }
 }
 
 /// Wakes those who wait for the opening when their call is cancelled.

@@ -9,12 +9,15 @@ use crate::client::follow::TaskHandle;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, Members};
+use crate::session::Question;
 
 /// Whose question it is.
 #[derive(Debug)]
 pub(crate) enum Asker {
     Call(Arc<Call>),
     Task(Arc<TaskHandle>),
+    /// A legacy server, by a request of its own: while a call runs, or outside any.
+    Server(Question, Option<Arc<Call>>),
 }
 
 /// The host's reply.
@@ -79,7 +82,7 @@ impl Input {
     #[must_use]
     pub(crate) fn task_id(&self) -> Option<&str> {
         match &self.asker {
-            Asker::Call(_) => None,
+            Asker::Call(_) | Asker::Server(..) => None,
             Asker::Task(task) => Some(task.task_id()),
         }
     }
@@ -88,8 +91,8 @@ impl Input {
     #[must_use]
     pub(crate) fn call_id(&self) -> Option<i64> {
         match &self.asker {
-            Asker::Call(call) => Some(call.id()),
-            Asker::Task(_) => None,
+            Asker::Call(call) | Asker::Server(_, Some(call)) => Some(call.id()),
+            Asker::Task(_) | Asker::Server(_, None) => None,
         }
     }
 
@@ -114,12 +117,32 @@ impl Input {
             }
             (Asker::Task(task), Ok(response)) => task.answer(&[InputAnswer { key: self.key().to_owned(), response }]),
             (Asker::Task(task), Err(_)) => task.refuse_input().map(|()| true),
+            // A request has a form of refusal: the call goes on, with what the server makes of it.
+            (Asker::Server(question, call), Ok(response)) => {
+                over(call.as_ref());
+                question.answer(&response);
+                Ok(true)
+            }
+            (Asker::Server(question, call), Err(refused)) => {
+                over(call.as_ref());
+                question.refuse(refused.message());
+                Ok(true)
+            }
         };
         if sent.is_err() {
             // Nothing left: the host may try again.
             self.state.store(OPEN, Ordering::Release);
         }
         sent
+    }
+
+    /// Answers with a whole response object, by hand. False where the question was answered or withdrawn before.
+    pub(crate) fn settle(&self, response: &Json) -> bool {
+        let open = self.withdraw();
+        if let (true, Asker::Server(question, _)) = (open, &self.asker) {
+            question.answer(response);
+        }
+        open
     }
 
     /// True until it is answered or withdrawn.
@@ -129,7 +152,18 @@ impl Input {
 
     /// The question needs no answer any more. True where it was open.
     pub(crate) fn withdraw(&self) -> bool {
-        self.state.swap(CLOSED, Ordering::AcqRel) == OPEN
+        let open = self.state.swap(CLOSED, Ordering::AcqRel) == OPEN;
+        if let (true, Asker::Server(_, call)) = (open, &self.asker) {
+            over(call.as_ref());
+        }
+        open
+    }
+}
+
+/// The call that waited for the answer of a server's question goes on.
+fn over(call: Option<&Arc<Call>>) {
+    if let Some(call) = call {
+        call.aside_over();
     }
 }
 

@@ -29,6 +29,14 @@ pub(crate) struct Pool {
     work: Condvar,
 }
 
+struct Errands(Arc<Pool>);
+
+impl Spawn for Errands {
+    fn spawn(&self, _: &'static str, job: Job) -> Result<()> {
+        self.0.submit(job)
+    }
+}
+
 impl Pool {
     pub(crate) fn new(name: &'static str, most: usize, threads: Arc<dyn Spawn>) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), idle: 0, workers: 0, closed: false };
@@ -70,6 +78,11 @@ impl Pool {
         drop(state);
         drop(lost);
         Err(refused)
+    }
+
+    /// The pool as a spawner of short jobs, for rooms that are handed one.
+    pub(crate) fn spawner(self: &Arc<Self>) -> Arc<dyn Spawn> {
+        Arc::new(Errands(self.clone()))
     }
 
     /// No more jobs; workers end once the queue is empty.

@@ -12,6 +12,7 @@ use crate::client::pool::Pool;
 use crate::clock::{Clock, Deadline, SystemClock};
 use crate::error::{Error, Kind, Result};
 use crate::os;
+use crate::session::Verdicts;
 use crate::spawn::{Job, Spawn};
 use crate::tasks::driver::Engine;
 
@@ -109,6 +110,7 @@ pub(crate) struct Runtime {
     pub(crate) calls: Arc<Pool>,
     pub(crate) dispatchers: Arc<Pool>,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) verdicts: Arc<Verdicts>,
     threads: Arc<Threads>,
     /// The clients that are open: they live until they have closed.
     clients: Mutex<Vec<Arc<Client>>>,
@@ -129,6 +131,7 @@ impl Runtime {
             calls: Pool::new("mcp-call", MOST_CALL_WORKERS, spawn.clone()),
             dispatchers: Pool::new("mcp-dispatch", MOST_DISPATCHERS, spawn.clone()),
             engine: Engine::new(clock.clone(), spawn.clone(), jitter_seed(&*clock)),
+            verdicts: Arc::default(),
             clock,
             spawn,
             threads,

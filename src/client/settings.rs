@@ -2,12 +2,16 @@
 //! or a wrong type is an error that names it. The part under `server` is an `mcpServers` entry as other MCP hosts
 //! write it; there, unknown keys only warn.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
+use crate::session::EraChoice;
+use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +22,6 @@ pub(crate) enum InputPolicy {
     Manual,
     /// Nobody.
     Refuse,
-}
-
-/// Which eras to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EraChoice {
-    Auto,
-    Modern,
 }
 
 /// The time limits; `None` is no limit.
@@ -53,8 +50,8 @@ pub(crate) struct TaskSettings {
 /// The settings of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) url: String,
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) target: Target,
+    pub(crate) restart: RestartPolicy,
     pub(crate) client_info: String,
     pub(crate) era: EraChoice,
     pub(crate) timeouts: Timeouts,
@@ -81,10 +78,9 @@ impl Settings {
             .map_err(|fault| Error::new(Kind::Argument, format!("settings are not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "settings")?;
         let mut warnings = Vec::new();
-        let (url, headers) = read_target(&mut doc, &mut warnings)?;
         let settings = Self {
-            url,
-            headers,
+            target: Target::read(&mut doc, &mut warnings)?,
+            restart: read_restart(&mut doc)?,
             client_info: read_client(&mut doc)?,
             era: read_era(&mut doc)?,
             timeouts: read_timeouts(&mut doc)?,
@@ -100,57 +96,18 @@ impl Settings {
         doc.finish()?;
         Ok(settings)
     }
+
+    /// Which server configuration this is, for what is remembered of servers. Headers count: behind one URL, they may
+    /// choose the server. A hash, because some of them are secrets.
+    pub(crate) fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.target.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// RFC 5424 levels, as the protocol names them (`server/utilities/logging`).
 const LOG_LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-
-type Target = (String, Vec<(String, String)>);
-
-fn read_target(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Target> {
-    let Some(entry) = doc.take("server") else {
-        let url = doc.text("url")?;
-        let url = url.ok_or_else(|| Error::new(Kind::Argument, "settings.url is missing"))?;
-        return Ok((url, read_headers(doc)?));
-    };
-    let mut entry = Doc::of(entry, "settings.server")?;
-    for both in ["url", "headers"] {
-        if doc.take(both).is_some() {
-            return Err(Error::new(Kind::Argument, format!("settings.{both} and settings.server exclude each other")));
-        }
-    }
-    if entry.take("command").is_some() {
-        return Err(Error::new(
-            Kind::Unsupported,
-            "settings.server.command: local servers (stdio) are not supported yet",
-        ));
-    }
-    match entry.text("type")?.as_deref() {
-        None | Some("http" | "streamable-http" | "streamableHttp") => {}
-        Some(other) => {
-            let message = format!("settings.server.type: expected http but found {}", crate::error::one_line(other));
-            return Err(Error::new(Kind::Unsupported, message));
-        }
-    }
-    let url = entry.text("url")?.ok_or_else(|| Error::new(Kind::Argument, "settings.server.url is missing"))?;
-    let headers = read_headers(&mut entry)?;
-    warnings.extend(entry.members.keys().map(|key| format!("settings.server.{key} is not known and was passed over")));
-    Ok((url, headers))
-}
-
-fn read_headers(doc: &mut Doc) -> Result<Vec<(String, String)>> {
-    let Some(mut headers) = doc.object("headers")? else {
-        return Ok(Vec::new());
-    };
-    let names: Vec<String> = headers.members.keys().cloned().collect();
-    names
-        .into_iter()
-        .map(|name| {
-            let value = headers.text(&name)?.unwrap_or_default();
-            Ok((name, value))
-        })
-        .collect()
-}
 
 fn read_client(doc: &mut Doc) -> Result<String> {
     let mut info = Map::new();
@@ -171,7 +128,7 @@ fn read_era(doc: &mut Doc) -> Result<EraChoice> {
     match doc.word("era", &["auto", "modern", "legacy"])? {
         None | Some("auto") => Ok(EraChoice::Auto),
         Some("modern") => Ok(EraChoice::Modern),
-        Some(_) => Err(Error::new(Kind::Unsupported, "settings.era: the legacy era is not supported yet")),
+        Some(_) => Ok(EraChoice::Legacy),
     }
 }
 
@@ -195,6 +152,7 @@ fn read_limits(doc: &mut Doc) -> Result<Limits> {
         for (key, slot, least) in [
             ("message_bytes", &mut limits.message_bytes, 1024),
             ("sse_event_bytes", &mut limits.sse_event_bytes, 1024),
+            ("stdio_line_bytes", &mut limits.stdio_line_bytes, 1024),
             ("header_bytes", &mut limits.header_bytes, 1024),
             ("pages", &mut limits.pages, 1),
             ("nesting", &mut limits.nesting, 8),
@@ -281,6 +239,11 @@ impl Doc {
         Self { path: path.to_owned(), members: Map::new() }
     }
 
+    /// Where in the document it stands.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// A member; null counts as absent.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.members.shift_remove(key).filter(|value| !value.is_null())
@@ -298,6 +261,24 @@ impl Doc {
             // Not echoed, also where it is a number: it may be a credential.
             Some(other) => Err(self.mistyped(key, "a string", type_name(&other))),
         }
+    }
+
+    /// An array of texts.
+    pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>> {
+        const WANT: &str = "an array of strings";
+        let items = match self.take(key) {
+            None => return Ok(None),
+            Some(Value::Array(items)) => items,
+            Some(other) => return Err(self.mistyped(key, WANT, type_name(&other))),
+        };
+        let text = |item: Value| match item.as_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => {
+                let message = format!("{}.{key}: expected {WANT} but found {} in it", self.path, type_name(&item));
+                Err(Error::new(Kind::Argument, message))
+            }
+        };
+        items.into_iter().map(text).collect::<Result<_>>().map(Some)
     }
 
     pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>> {
@@ -396,7 +377,7 @@ mod tests {
         for (text, want) in [
             ("nope", "settings are not valid JSON: expected ident at line 1 column 2"),
             ("[]", "settings: expected an object but found an array"),
-            ("{}", "settings.url is missing"),
+            ("{}", "settings.url is missing (or command, or server)"),
             (r#"{"url":7}"#, "settings.url: expected a string but found a number"),
             (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
             (
@@ -414,8 +395,7 @@ mod tests {
             ),
             (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found a number"),
             (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
-            (r#"{"server":{"command":"npx"}}"#, "settings.server.command: local servers (stdio) are not supported yet"),
-            (r#"{"url":"u","era":"legacy"}"#, "settings.era: the legacy era is not supported yet"),
+            (r#"{"url":"u","era":"old"}"#, "settings.era: expected one of auto, modern, legacy but found old"),
             (
                 r#"{"url":"u","extensions":{"x":{}}}"#,
                 "settings.extensions.x: expected a name with a prefix, as in com.example/name",
@@ -433,8 +413,8 @@ mod tests {
     fn a_foreign_hosts_entry_is_read_and_its_extras_only_warn() {
         let text = r#"{"server":{"type":"http","url":"http://h/mcp","headers":{"A":"b"},"disabled":false}}"#;
         let settings = Settings::read(text).unwrap();
-        assert_eq!(settings.url, "http://h/mcp");
-        assert_eq!(settings.headers, [("A".to_owned(), "b".to_owned())]);
+        let headers = vec![("A".to_owned(), "b".to_owned())];
+        assert_eq!(settings.target, Target::Http { url: "http://h/mcp".into(), headers });
         assert_eq!(settings.warnings, ["settings.server.disabled is not known and was passed over"]);
     }
 

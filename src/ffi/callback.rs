@@ -37,6 +37,10 @@ impl User {
     pub(super) fn new(data: *mut c_void, destroy: mcp_destroy_fn) -> Self {
         Self { data, destroy }
     }
+
+    pub(super) fn data(&self) -> *mut c_void {
+        self.data
+    }
 }
 
 impl Drop for User {

@@ -58,11 +58,11 @@ pub const MCP_EVENT_TASK_OVERDUE: i32 = 9;
 pub const MCP_EVENT_TASK_DEGRADED: i32 = 10;
 /// A task's polls answer again: task, snapshot.
 pub const MCP_EVENT_TASK_RECOVERED: i32 = 11;
-/// The server asks the user (elicitation): input; task or call.
+/// The server asks the user (elicitation): input; task or call, or neither (a legacy server).
 pub const MCP_EVENT_ELICITATION: i32 = 12;
-/// The server asks the host's model (sampling): input; task or call.
+/// The server asks the host's model (sampling): input; task or call, or neither (a legacy server).
 pub const MCP_EVENT_SAMPLING: i32 = 13;
-/// The server asks for the host's roots: input; task or call.
+/// The server asks for the host's roots: input; task or call, or neither (a legacy server).
 pub const MCP_EVENT_ROOTS: i32 = 14;
 /// A question needs no answer any more: input; task or call.
 pub const MCP_EVENT_INPUT_WITHDRAWN: i32 = 15;

@@ -20,6 +20,9 @@ pub const MCP_ERROR_MESSAGE: i32 = 1;
 pub const MCP_ERROR_RPC_MESSAGE: i32 = 2;
 /// Text field: the data of the server's JSON-RPC error, as JSON.
 pub const MCP_ERROR_RPC_DATA: i32 = 3;
+/// Text field: the end of what the server's process said on its standard error (16 KiB at most), where its end is the
+/// reason.
+pub const MCP_ERROR_STDERR: i32 = 4;
 
 /// Number field: the mcp_status.
 pub const MCP_ERROR_STATUS: i32 = 1;
@@ -31,11 +34,15 @@ pub const MCP_ERROR_HTTP_STATUS: i32 = 3;
 pub const MCP_ERROR_RETRY_SAFE: i32 = 4;
 /// Number field: how long the server asks to wait, in ms.
 pub const MCP_ERROR_RETRY_AFTER_MS: i32 = 5;
+/// Number field: the exit code of the server's process.
+pub const MCP_ERROR_EXIT_CODE: i32 = 6;
+/// Number field: the signal that ended the server's process.
+pub const MCP_ERROR_EXIT_SIGNAL: i32 = 7;
 
 /// Read a text of an error.
 ///
 /// @param error   an error handle
-/// @param field   MCP_ERROR_MESSAGE, MCP_ERROR_RPC_MESSAGE or MCP_ERROR_RPC_DATA
+/// @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
 /// @param length  receives the length in bytes without the NUL, or NULL
 /// @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
 /// Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -45,6 +52,7 @@ pub unsafe extern "C" fn mcp_error_text(error: *const mcp_error, field: i32, len
         MCP_ERROR_MESSAGE => Ok(Some(error.message().to_owned())),
         MCP_ERROR_RPC_MESSAGE => Ok(error.rpc().map(|fault| fault.message.clone())),
         MCP_ERROR_RPC_DATA => Ok(error.rpc().and_then(|fault| fault.data.clone())),
+        MCP_ERROR_STDERR => Ok(error.child().map(|end| end.stderr.clone())),
         other => Err(unknown_field(other)),
     };
     // SAFETY: `length` is NULL or writable, by the contract of this function.
@@ -54,7 +62,7 @@ pub unsafe extern "C" fn mcp_error_text(error: *const mcp_error, field: i32, len
 /// Read a number of an error.
 ///
 /// @param error  an error handle
-/// @param field  MCP_ERROR_STATUS to MCP_ERROR_RETRY_AFTER_MS
+/// @param field  MCP_ERROR_STATUS to MCP_ERROR_EXIT_SIGNAL
 /// @param out    receives the number; not NULL
 /// @return MCP_OK, MCP_S_NONE where there is none (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
 /// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -73,6 +81,8 @@ pub unsafe extern "C" fn mcp_error_number(error: *const mcp_error, field: i32, o
             MCP_ERROR_RETRY_AFTER_MS => {
                 error.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX))
             }
+            MCP_ERROR_EXIT_CODE => error.child().and_then(|end| end.code).map(i64::from),
+            MCP_ERROR_EXIT_SIGNAL => error.child().and_then(|end| end.signal).map(i64::from),
             other => return Err(unknown_field(other)),
         };
         Ok(put_number(out, number))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::client::{Call, Client, Event, Input, Queue, Snapshot, TaskHandle};
+use crate::client::{Call, Client, Event, HostStream, Input, Queue, Snapshot, TaskHandle};
 use crate::error::{Error, Kind, Result};
 use crate::ffi::call::mcp_call;
 use crate::ffi::client::mcp_client;
@@ -16,6 +16,7 @@ use crate::ffi::queue::mcp_queue;
 use crate::ffi::result::mcp_result;
 use crate::ffi::server::mcp_server;
 use crate::ffi::snapshot::mcp_snapshot;
+use crate::ffi::stream::mcp_stream;
 use crate::ffi::task::mcp_task;
 use crate::ffi::text::Texts;
 use crate::ffi::text_object::mcp_text;
@@ -48,6 +49,7 @@ pub(super) enum Stored {
     Result(Arc<Held<ResultView>>),
     Server(Arc<Held<ServerFacts>>),
     Text(Arc<Held<String>>),
+    Stream(Arc<Held<HostStream>>),
 }
 
 /// An object that C can hold a name of.
@@ -92,6 +94,7 @@ named! {
     Result = 9: ResultView => mcp_result,
     Server = 10: ServerFacts => mcp_server,
     Text = 11: String => mcp_text,
+    Stream = 12: HostStream => mcp_stream,
 }
 
 /// The layout of a key, from the top: 8 bits kind, 24 slot, 32 generation; on 32-bit systems 4, 14, 14.

@@ -33,7 +33,7 @@ pub const MCP_INPUT_METHOD: i32 = 2;
 pub const MCP_INPUT_PARAMS: i32 = 3;
 /// Text field: the message for the user; NULL where there is none.
 pub const MCP_INPUT_MESSAGE: i32 = 4;
-/// Text field: the id of the task that asks; NULL where a call asks.
+/// Text field: the id of the task that asks; NULL where a call asks, or a legacy server outside any call.
 pub const MCP_INPUT_TASK_ID: i32 = 5;
 
 /// Number field: the id of the call that asks.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn mcp_input_kind(input: *const mcp_input) -> i32 {
 /// @param input  an input handle
 /// @param field  MCP_INPUT_CALL_ID
 /// @param out    receives the number; not NULL
-/// @return MCP_OK, MCP_S_NONE where a task asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
+/// @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
 /// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_input_number(input: *const mcp_input, field: i32, out: *mut i64) -> mcp_status {

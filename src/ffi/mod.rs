@@ -26,6 +26,8 @@ pub mod client;
 
 pub mod server;
 
+pub mod stream;
+
 pub mod call;
 
 pub mod result;

@@ -34,8 +34,21 @@ pub(super) unsafe fn name_in<'a>(text: *const c_char, parameter: &str) -> Result
 /// # Safety
 /// `text` is NULL or points to `length` bytes that stay unchanged during the call.
 pub(super) unsafe fn text_in<'a>(text: *const c_char, length: usize, parameter: &str) -> Result<&'a str> {
+    // SAFETY: by this function's own contract.
+    let bytes = unsafe { bytes_in(text, length, parameter) }?;
+    std::str::from_utf8(bytes).map_err(|fault| not_utf8(parameter, fault))
+}
+
+/// Bytes of the host's with their number; NULL is allowed where that is 0.
+///
+/// # Errors
+/// [`Kind::Argument`] for NULL with a length, and for a length that nothing can have.
+///
+/// # Safety
+/// As [`text_in`].
+pub(super) unsafe fn bytes_in<'a>(text: *const c_char, length: usize, parameter: &str) -> Result<&'a [u8]> {
     if length == 0 {
-        return Ok("");
+        return Ok(&[]);
     }
     if text.is_null() {
         return Err(Error::new(Kind::Argument, format!("{parameter} is NULL but its length is {length}")));
@@ -44,8 +57,7 @@ pub(super) unsafe fn text_in<'a>(text: *const c_char, length: usize, parameter: 
         return Err(Error::new(Kind::Argument, format!("the length of {parameter} is over {LONGEST} bytes")));
     }
     // SAFETY: not NULL and of a possible length, checked above; readable and unchanged by the contract.
-    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
-    std::str::from_utf8(bytes).map_err(|fault| not_utf8(parameter, fault))
+    Ok(unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) })
 }
 
 fn not_utf8(parameter: &str, fault: std::str::Utf8Error) -> Error {

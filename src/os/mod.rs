@@ -1,10 +1,13 @@
 //! The few lines that speak to the operating system directly: boot-time clock, signal mask, floating-point control
-//! word, wake-up descriptor, process id, fork check, library pinning. `unsafe` is allowed in this room, each use with its reason.
+//! word, wake-up descriptor, pipes without SIGPIPE, process trees, process id, fork check, library pinning. `unsafe` is
+//! allowed in this room, each use with its reason.
 
 #![allow(unsafe_code, reason = "system calls and control registers; each block says why it is sound")]
 
 mod fork;
 mod fp;
+pub(crate) mod pipe;
+pub(crate) mod process;
 mod signals;
 mod time;
 mod wake;

@@ -47,6 +47,25 @@ impl ClientCapabilities {
     }
 }
 
+impl ClientCapabilities {
+    /// The capabilities object of `initialize` (2025-11-25 `basic/lifecycle`, "Capability Negotiation"). Extensions
+    /// are no part of these revisions.
+    #[must_use]
+    pub fn write_legacy(&self) -> String {
+        let mut members = Vec::new();
+        if self.roots {
+            members.push("\"roots\":{\"listChanged\":true}");
+        }
+        if self.sampling {
+            members.push("\"sampling\":{\"tools\":{}}");
+        }
+        if self.elicitation {
+            members.push("\"elicitation\":{\"form\":{},\"url\":{}}");
+        }
+        format!("{{{}}}", members.join(","))
+    }
+}
+
 /// What a server said of itself, immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFacts {
@@ -107,6 +126,36 @@ pub fn read_discovered(result: &Json) -> Result<Discovered> {
     })
 }
 
+/// The answer to `initialize` (2025-11-25 `basic/lifecycle`, "Initialization").
+#[derive(Debug)]
+pub struct Initialized {
+    /// The version that the server chose.
+    pub version: String,
+    /// The capabilities object.
+    pub capabilities: Json,
+    /// Name and version of the server's software.
+    pub info: Option<Json>,
+    /// Advice for a model.
+    pub instructions: Option<String>,
+}
+
+/// Reads the answer to `initialize`.
+///
+/// # Errors
+/// [`Kind::Malformed`] where it names no version.
+pub fn read_initialized(result: &Json) -> Result<Initialized> {
+    let members = result.members()?;
+    let version = members
+        .string("protocolVersion")
+        .ok_or_else(|| Error::new(Kind::Malformed, "the answer to initialize has no protocolVersion"))?;
+    Ok(Initialized {
+        version,
+        capabilities: members.some("capabilities").map_or_else(|| Json::trusted("{}"), |raw| result.slice(raw)),
+        info: members.some("serverInfo").map(|raw| result.slice(raw)),
+        instructions: members.string("instructions"),
+    })
+}
+
 /// The versions in an array of strings; what is no string is passed over.
 ///
 /// # Errors
@@ -133,6 +182,19 @@ mod tests {
             all.write(),
             r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"extensions":{"com.example/x":{"a":1},"io.modelcontextprotocol/tasks":{}}}"#
         );
+    }
+
+    #[test]
+    fn an_initialize_result_is_read() {
+        let json = Json::parse(
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"logging":{}},"serverInfo":{"name":"s","version":"1"}}"#,
+        );
+        let read = read_initialized(&json.unwrap()).unwrap();
+        assert_eq!((read.version.as_str(), read.capabilities.text()), ("2025-06-18", r#"{"logging":{}}"#));
+        assert_eq!(read.info.unwrap().text(), r#"{"name":"s","version":"1"}"#);
+        assert!(read_initialized(&Json::trusted("{}")).is_err());
+        let can = ClientCapabilities { elicitation: true, roots: true, ..ClientCapabilities::default() };
+        assert_eq!(can.write_legacy(), r#"{"roots":{"listChanged":true},"elicitation":{"form":{},"url":{}}}"#);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! request of a legacy server.
 
 use crate::error::{Error, Kind, Result};
-use crate::protocol::json::{Json, Members, quote};
+use crate::protocol::json::{Json, Members, elements, quote};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +83,29 @@ pub fn read_requests(owner: &Json, raw: &str) -> Result<(Vec<InputRequest>, Unkn
         }
     }
     Ok((known, unknown))
+}
+
+/// Reads the data of an error -32042: the visits to URLs that the request needs first (2025-11-25
+/// `client/elicitation`, "URL Elicitation Required Error"). [`None`] where there is none that can be read.
+#[must_use]
+pub fn read_url_elicitations(data: &str) -> Option<Vec<InputRequest>> {
+    let data = Json::parse(data).ok()?;
+    let members = data.members().ok()?;
+    let raw = members.some("elicitations")?;
+    let mut requests = Vec::new();
+    for (at, raw) in elements(raw).ok()?.into_iter().enumerate() {
+        let id = Members::parse(raw).ok()?.string("elicitationId");
+        let key = id.unwrap_or_else(|| format!("elicitation-{at}"));
+        requests.push(InputRequest { key, kind: InputKind::Elicitation, params: data.slice(raw) });
+    }
+    (!requests.is_empty()).then_some(requests)
+}
+
+/// Whether a response object lets the request go on: it accepts, or is of a kind that has no refusal.
+#[must_use]
+pub fn is_accepted(response: &Json) -> bool {
+    let action = response.members().ok().and_then(|members| members.string("action"));
+    action.is_none_or(|action| action == "accept")
 }
 
 /// Writes an `inputResponses` map.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Kind, Result, RpcFault};
-use crate::protocol::json::{Json, Members, nests_deeper, quote, string, whole_number};
+use crate::protocol::json::{Json, Members, elements, nests_deeper, quote, string, whole_number};
 use crate::protocol::limits::{Limits, too_large};
 use crate::protocol::task::read_fault;
 
@@ -112,11 +112,11 @@ pub fn read(text: String, limits: &Limits) -> Result<Message> {
     if nests_deeper(text.as_bytes(), limits.nesting) {
         return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
     }
-    let whole = Json::trusted(text);
-    if whole.text().trim_ascii_start().starts_with('[') {
-        // serde would read an array as the members in their order.
+    // serde would read an array as the members of the envelope in their order.
+    if text.trim_start().starts_with('[') {
         return Err(malformed("it is an array"));
     }
+    let whole = Json::trusted(text);
     let envelope: Envelope<'_> = serde_json::from_str(whole.text()).map_err(|fault| {
         let kind = if fault.is_data() { Kind::Malformed } else { Kind::Parse };
         Error::new(kind, format!("the server's message is not JSON-RPC: {fault}"))
@@ -145,7 +145,7 @@ fn malformed(why: &str) -> Error {
     Error::new(Kind::Malformed, format!("the server's message is not JSON-RPC: {why}"))
 }
 
-fn read_id(raw: Option<&RawValue>) -> WireId {
+pub(super) fn read_id(raw: Option<&RawValue>) -> WireId {
     let Some(raw) = raw else {
         return WireId::Missing;
     };
@@ -183,10 +183,54 @@ pub fn write_request(id: i64, method: &str, members: [&str; 2], meta: &str) -> S
     .concat()
 }
 
+/// Writes a legacy request. `params` is the text of its object.
+#[must_use]
+pub fn write_legacy_request(id: i64, method: &str, params: &str) -> String {
+    let (id, method) = (id.to_string(), quote(method));
+    ["{\"jsonrpc\":\"2.0\",\"id\":", &id, ",\"method\":", &method, ",\"params\":", params, "}"].concat()
+}
+
 /// Writes a notification.
 #[must_use]
 pub fn write_notification(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+/// Writes an answer to a request of the server's. `id` is the request's, as JSON text.
+#[must_use]
+pub fn write_result(id: &str, result: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
+}
+
+/// Writes a refusal of a request of the server's.
+#[must_use]
+pub fn write_fault(id: &str, code: i64, message: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{}}}}}", quote(message))
+}
+
+/// The messages of a batch (2025-03-26 `basic`, "Batching"), or the one message that `text` is. Under the same limits
+/// as [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub fn unbatch(text: String, limits: &Limits) -> Result<Vec<String>> {
+    if !text.trim_start().starts_with('[') {
+        return Ok(vec![text]);
+    }
+    if text.len() > limits.message_bytes {
+        return Err(too_large("a message", limits.message_bytes, "message_bytes"));
+    }
+    // A message within may nest as deep as one that stands alone.
+    if nests_deeper(text.as_bytes(), limits.nesting.saturating_add(1)) {
+        return Err(too_large("the nesting of a message", limits.nesting, "nesting"));
+    }
+    Ok(elements(&text)?.into_iter().map(str::to_owned).collect())
+}
+
+/// Writes `notifications/cancelled` (`basic/patterns/cancellation`); `reason` is for the server's log.
+#[must_use]
+pub fn write_cancelled(id: i64, reason: &str) -> String {
+    write_notification("notifications/cancelled", &format!("{{\"requestId\":{id},\"reason\":{}}}", quote(reason)))
 }
 
 /// The members of a `params` object that the host gave, apart from its `_meta`.
@@ -272,6 +316,7 @@ mod tests {
         }
         assert!(matches!(parse(r#"{"type":"ping"}"#), Ok(Message::Nothing)));
         assert_eq!(parse("[]").unwrap_err().kind(), Kind::Malformed);
+        assert_eq!(parse(r#"[7,null,null,{"a":1}]"#).unwrap_err().kind(), Kind::Malformed);
         assert_eq!(parse("").unwrap_err().kind(), Kind::Parse);
     }
 
@@ -282,6 +327,26 @@ mod tests {
         assert_eq!(long.message(), "a message is over the limit of 20 (option limits.message_bytes)");
         let deep = read("[[[]]]".into(), &limits).unwrap_err();
         assert_eq!(deep.message(), "the nesting of a message is over the limit of 2 (option limits.nesting)");
+    }
+
+    #[test]
+    fn a_batch_comes_apart() {
+        let limits = Limits { nesting: 2, ..Limits::default() };
+        let parts = |text: &str| unbatch(text.to_owned(), &limits);
+        assert_eq!(parts(r#" [{"a": 1}, {"b":[]}]"#).unwrap(), [r#"{"a": 1}"#, r#"{"b":[]}"#]);
+        assert_eq!(parts(r#"{"a":1}"#).unwrap(), [r#"{"a":1}"#]);
+        assert!(parts("[]").unwrap().is_empty());
+        assert_eq!(parts("[[[[]]]]").unwrap_err().kind(), Kind::TooLarge);
+        assert!(parts("[1").is_err());
+    }
+
+    #[test]
+    fn answers_to_the_server_are_written() {
+        assert_eq!(write_result("\"a\"", "{}"), r#"{"jsonrpc":"2.0","id":"a","result":{}}"#);
+        assert_eq!(
+            write_fault("7", -32601, "no \"x\""),
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no \"x\""}}"#
+        );
     }
 
     #[test]

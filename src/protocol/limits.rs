@@ -9,6 +9,8 @@ pub struct Limits {
     pub message_bytes: usize,
     /// `sse_event_bytes`: one event of a `text/event-stream`.
     pub sse_event_bytes: usize,
+    /// `stdio_line_bytes`: one line of a child process, a socket or a stream of the host's.
+    pub stdio_line_bytes: usize,
     /// `header_bytes`: the head of an HTTP answer.
     pub header_bytes: usize,
     /// `pages`: pages of one list.
@@ -24,6 +26,7 @@ impl Default for Limits {
         Self {
             message_bytes: 64 << 20,
             sse_event_bytes: 64 << 20,
+            stdio_line_bytes: 64 << 20,
             header_bytes: 64 << 10,
             pages: 1_000,
             nesting: 128,

@@ -67,6 +67,30 @@ impl RequestMeta {
     }
 }
 
+/// The `_meta` object of a legacy request: the host's members and the progress token; [`None`] where there is nothing
+/// to say.
+///
+/// # Errors
+/// [`Kind::Malformed`] where the host's `_meta` is no object.
+pub fn write_legacy(host: Option<&str>, progress_token: Option<i64>) -> Result<Option<String>> {
+    let host = host.unwrap_or("{}");
+    let members = Members::parse(host)?;
+    let mut parts: Vec<String> = members.iter().map(|(name, raw)| format!("{}:{raw}", quote(name))).collect();
+    if let Some(token) = progress_token.filter(|_| members.raw(PROGRESS_TOKEN).is_none()) {
+        parts.push(format!("\"{PROGRESS_TOKEN}\":{token}"));
+    }
+    Ok((!parts.is_empty()).then(|| format!("{{{}}}", parts.join(","))))
+}
+
+/// The progress token in a `_meta` object, as JSON text.
+#[must_use]
+pub fn progress_token(meta: &str) -> Option<String> {
+    // The cheap look first: most requests have none.
+    meta.contains("\"progressToken\"")
+        .then(|| Members::parse(meta).ok()?.some(PROGRESS_TOKEN).map(str::to_owned))
+        .flatten()
+}
+
 /// Checks the host's members, before anything is sent.
 ///
 /// # Errors
@@ -83,6 +107,19 @@ pub fn check_host(meta: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn legacy_meta_has_the_hosts_members_and_a_token() {
+        let write = |host, token| write_legacy(host, token).unwrap();
+        assert_eq!(write(None, None), None);
+        assert_eq!(write(Some("{}"), None), None);
+        assert_eq!(write(None, Some(7)).as_deref(), Some(r#"{"progressToken":7}"#));
+        assert_eq!(
+            write(Some(r#"{"a": 1,"progressToken":"p"}"#), Some(7)).as_deref(),
+            Some(r#"{"a":1,"progressToken":"p"}"#)
+        );
+        assert_eq!(progress_token(r#"{"progressToken":"p"}"#).as_deref(), Some("\"p\""));
+    }
 
     #[test]
     fn the_hosts_members_are_added_and_ours_are_kept() {

@@ -7,6 +7,16 @@ pub const TOOLS_CALL: &str = "tools/call";
 pub const TOOLS_LIST: &str = "tools/list";
 /// `server/discover`.
 pub const DISCOVER: &str = "server/discover";
+/// `initialize`, of the legacy revisions.
+pub const INITIALIZE: &str = "initialize";
+/// `notifications/initialized`, of the legacy revisions.
+pub const INITIALIZED: &str = "notifications/initialized";
+/// `notifications/cancelled`.
+pub const CANCELLED: &str = "notifications/cancelled";
+/// `logging/setLevel`, of the legacy revisions.
+pub const SET_LEVEL: &str = "logging/setLevel";
+/// `ping`, of the legacy revisions.
+pub const PING: &str = "ping";
 /// `tasks/get`.
 pub const TASKS_GET: &str = "tasks/get";
 /// `tasks/update`.
@@ -36,7 +46,7 @@ pub fn only_reads(method: &str) -> bool {
 /// True where sending the same request twice has the effect of sending it once: a failure leaves nothing unknown.
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
-    only_reads(method) || matches!(method, TASKS_UPDATE | TASKS_CANCEL)
+    only_reads(method) || matches!(method, INITIALIZE | TASKS_UPDATE | TASKS_CANCEL)
 }
 
 /// The array member of a paginated list result.

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod meta;
 pub mod method;
 pub mod page;
+pub mod route;
 mod split;
 pub mod task;
 pub mod version;

@@ -4,18 +4,46 @@
 //! goes down as [`Request`], comes back as an [`Answer`](crate::protocol::answer::Answer), and what the server says
 //! in between goes to a [`Notes`].
 //!
-//! Parts, in reading order: `request.rs` what is asked; `modern.rs` the stateless era (2026-07-28); `reply.rs` the
-//! sink that picks the answer out of the frames; `verdict.rs` from a fault to an error, and whether once more is
-//! allowed; `tools.rs` what is known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds.
+//! Parts, in reading order: `request.rs` what is asked; `settings.rs` what a session is made of; `any.rs` the session
+//! that others hold, of either era; `era.rs` which era (pure), `opening.rs` the questions that tell it, `remembered.rs`
+//! the answers of this process; `speaker.rs` what each era does; `modern.rs` the stateless one (2026-07-28), `legacy.rs`
+//! the one of sessions, with `handshake.rs` (`initialize`), `standing.rs` (the session and its renewal), `inbox.rs`
+//! (what belongs to no request) and `desk.rs` (the server's own requests); `reply.rs` and `legacy_reply.rs` the sinks
+//! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
+//! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
+//! known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds.
 
+mod any;
+mod channel;
+mod desk;
+mod era;
+mod guests;
+mod handshake;
+mod inbox;
+mod legacy;
+mod legacy_reply;
+mod life;
 mod modern;
+mod opening;
 mod pages;
+mod pending;
+mod remembered;
 mod reply;
 mod request;
 mod rounds;
+mod settings;
+mod speaker;
+mod standing;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod verdict;
 
-pub(crate) use modern::{Session, SessionSettings};
+pub(crate) use any::Session;
+pub(crate) use channel::Channel;
+pub(crate) use desk::Question;
+pub(crate) use life::Asides;
+pub(crate) use remembered::Verdicts;
 pub(crate) use request::{Note, Request};
 pub(crate) use rounds::Retry;
+pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};

@@ -4,54 +4,40 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
-use crate::protocol::capability::{ClientCapabilities, ServerFacts, read_discovered, read_versions};
-use crate::protocol::json::{Json, Members};
+use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
-use crate::protocol::meta::RequestMeta;
+use crate::protocol::meta::{RequestMeta, progress_token};
 use crate::protocol::method;
-use crate::protocol::version::{Era, MODERN, common_modern};
+use crate::protocol::version::{MODERN, common_modern};
+use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
+use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
+use crate::session::settings::SessionSettings;
+use crate::session::speaker::Speaker;
 use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, Outgoing, Scope, Transport};
-
-/// `UnsupportedProtocolVersion` (`basic/index`, "Error Codes").
-const UNSUPPORTED_VERSION: i64 = -32022;
-/// `HeaderMismatch`.
-const HEADER_MISMATCH: i64 = -32020;
-
-/// What a session is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionSettings {
-    /// Name and version of the host program: the text of a JSON object.
-    pub client_info: String,
-    /// What the client can do.
-    pub capabilities: ClientCapabilities,
-    /// The least level of log messages wanted.
-    pub log_level: Option<String>,
-    /// The size limits.
-    pub limits: Limits,
-}
+use crate::transport::{Fault, LinkKind, Outgoing, Scope, Transport};
 
 /// A server of the modern era.
-pub(crate) struct Session {
+pub(super) struct Modern {
     transport: Arc<dyn Transport>,
     meta: RequestMeta,
     limits: Limits,
     allowed: Allowed,
     next_id: AtomicI64,
-    pub(super) tools: Tools,
+    tools: Tools,
 }
 
-impl Session {
+impl Modern {
     /// A session over this transport; touches nothing.
-    pub(crate) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
+    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
         let capabilities = settings.capabilities.write();
         Self {
             transport,
@@ -66,39 +52,32 @@ impl Session {
     /// Asks the server who it is (`server/discover`).
     ///
     /// # Errors
-    /// [`Kind::Version`] where it speaks no version of this era that the library speaks; else as [`Session::ask`].
-    pub(crate) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<ServerFacts> {
+    /// [`Kind::Version`] for a -32022 whose list has no version of this era that the library speaks; else as
+    /// [`Speaker::ask`].
+    pub(super) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let request = Request::new(method::DISCOVER, "{}")?;
-        let result = match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => result,
+        match self.ask(&request, &Retry::default(), scope, notes)? {
+            Answer::Complete(result) => Ok(result),
             Answer::InputRequired(_) | Answer::Task(_) => {
-                return Err(Error::new(Kind::Malformed, "the server did not answer server/discover"));
+                Err(Error::new(Kind::Malformed, "the server did not answer server/discover"))
             }
-        };
-        let found = read_discovered(&result)?;
-        let version =
-            common_modern(found.versions.iter().map(String::as_str)).ok_or_else(|| no_version(&found.versions))?;
-        Ok(ServerFacts {
-            era: Era::Modern,
-            version: version.to_owned(),
-            info: found.info,
-            instructions: found.instructions,
-            capabilities: found.capabilities,
-        })
+        }
     }
+}
 
-    /// Sends a request and returns its answer. What may be mended is mended and sent once more, each time as a new
-    /// request: a lost read, -32022 where the server's list has our version, -32020 after a fresh look at the tools.
-    ///
-    /// # Errors
-    /// As [`judge`] tells, [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer.
-    pub(crate) fn ask(
-        &self,
-        request: &Request,
-        retry: &Retry,
-        scope: &Scope<'_>,
-        notes: &mut dyn Notes,
-    ) -> Result<Answer> {
+impl Modern {
+    /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
+    fn is_answer(&self, request: &Request, verdict: &Verdict) -> bool {
+        request.method == method::DISCOVER
+            && self.transport.link() == LinkKind::Stream
+            && verdict.error.kind() == Kind::ChildExit
+    }
+}
+
+impl Speaker for Modern {
+    /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
+    /// server's list has our version, -32020 after a fresh look at the tools.
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
         let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
         loop {
             let verdict = match self.send(request, retry, scope, notes) {
@@ -112,38 +91,37 @@ impl Session {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.list_all(&Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
+                    list_all(self, &Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
                     refreshed = true;
                 }
-                _ if verdict.once_more && !repeated => repeated = true,
+                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
                 _ => return Err(verdict.error),
             }
         }
     }
 
-    /// Sends a notification.
-    ///
-    /// # Errors
-    /// As [`judge`] tells; [`Kind::Argument`] where `params` is no object.
-    pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+    fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
         let params = take_params(params, None)?;
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
         let message = write_notification(of_method, &body);
         let headers = [("MCP-Protocol-Version", self.meta.version()), ("Mcp-Method", of_method)];
-        let outgoing = Outgoing { body: &message, headers: &headers };
+        let outgoing = Outgoing { life: 0, body: &message, headers: &headers, id: None, token: None };
         self.transport.notify(outgoing, scope).map_err(|fault| judge(of_method, fault, &self.limits).error)
     }
 
-    /// Which server this is, for fairness.
-    pub(crate) fn origin(&self) -> &str {
-        self.transport.origin()
-    }
-
-    /// The page limit, for whole lists.
-    pub(super) fn page_limit(&self) -> usize {
+    fn page_limit(&self) -> usize {
         self.limits.pages
     }
 
+    /// Nothing lasts between two requests.
+    fn has_farewell(&self) -> bool {
+        false
+    }
+
+    fn end(&self, _: Deadline) {}
+}
+
+impl Modern {
     fn send(
         &self,
         request: &Request,
@@ -166,8 +144,12 @@ impl Session {
             headers.push(("Mcp-Name", name.as_ref()));
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let mut reply = Reply::new(id, token, &self.limits, notes);
-        let exchanged = self.transport.exchange(Outgoing { body: &message, headers: &headers }, scope, &mut reply);
+        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
+        let exchanged = self.transport.exchange(
+            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            scope,
+            &mut reply,
+        );
         let (outcome, passed_over) = reply.into_outcome();
         match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
@@ -197,19 +179,9 @@ impl Session {
     }
 }
 
-/// The token that the request carries, ours or the host's, as JSON text.
-fn progress_token(meta: &str) -> Option<String> {
-    // The cheap look first: most requests have none.
-    meta.contains("\"progressToken\"")
-        .then(|| Members::parse(meta).ok()?.some("progressToken").map(str::to_owned))
-        .flatten()
-}
-
 /// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).
 fn check_versions(error: &Error) -> Result<()> {
-    let data = error.rpc().and_then(|fault| fault.data.as_deref()).unwrap_or("{}");
-    let listed = Members::parse(data).ok().and_then(|data| data.some("supported").map(read_versions));
-    let versions = listed.and_then(Result::ok).unwrap_or_default();
+    let versions = listed(error);
     match common_modern(versions.iter().map(String::as_str)) {
         Some(_) => Ok(()),
         None => Err(match error.rpc() {
@@ -219,7 +191,7 @@ fn check_versions(error: &Error) -> Result<()> {
     }
 }
 
-fn no_version(offered: &[String]) -> Error {
+pub(super) fn no_version(offered: &[String]) -> Error {
     let list = if offered.is_empty() { "none".to_owned() } else { crate::error::one_line(&offered.join(", ")) };
     Error::new(Kind::Version, format!("expected a server of revision {MODERN} but found versions: {list}"))
 }

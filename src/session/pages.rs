@@ -9,43 +9,41 @@ use crate::protocol::jsonrpc::Params;
 use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::page::{read_page, with_cursor, write_list};
-use crate::session::modern::Session;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
+use crate::session::speaker::Speaker;
 use crate::transport::Scope;
 
-impl Session {
-    /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
-    /// the `_meta` of this request.
-    ///
-    /// # Errors
-    /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
-    /// a cursor comes twice; else as [`Session::ask`].
-    pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let of_method = list.method.as_str();
-        let Some(member) = method::list_member(of_method) else {
-            return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
-        };
-        let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
-        for _ in 0..self.page_limit() {
-            let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
-            let request = Request { method: of_method.to_owned(), params, arguments: None, progress: false };
-            let result = match self.ask(&request, &Retry::default(), scope, notes)? {
-                Answer::Complete(result) => result,
-                Answer::InputRequired(_) | Answer::Task(_) => {
-                    return Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")));
-                }
-            };
-            let page = read_page(&result, member)?;
-            items.extend(page.items);
-            let Some(cursor) = page.next_cursor else {
-                return Ok(write_list(member, &items));
-            };
-            body = with_cursor(&body, &cursor);
-            if !seen.insert(cursor) {
-                return Err(Error::new(Kind::Malformed, format!("the pages of {of_method} loop: a cursor came twice")));
+/// All pages of a list method as one result with the one array member; see [`super::Session::list_all`].
+pub(super) fn list_all(
+    speaker: &dyn Speaker,
+    list: &Request,
+    scope: &Scope<'_>,
+    notes: &mut dyn Notes,
+) -> Result<Json> {
+    let of_method = list.method.as_str();
+    let Some(member) = method::list_member(of_method) else {
+        return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
+    };
+    let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
+    for _ in 0..speaker.page_limit() {
+        let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
+        let request = Request { method: of_method.to_owned(), params, arguments: None, progress: false };
+        let result = match speaker.ask(&request, &Retry::default(), scope, notes)? {
+            Answer::Complete(result) => result,
+            Answer::InputRequired(_) | Answer::Task(_) => {
+                return Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")));
             }
+        };
+        let page = read_page(&result, member)?;
+        items.extend(page.items);
+        let Some(cursor) = page.next_cursor else {
+            return Ok(write_list(member, &items));
+        };
+        body = with_cursor(&body, &cursor);
+        if !seen.insert(cursor) {
+            return Err(Error::new(Kind::Malformed, format!("the pages of {of_method} loop: a cursor came twice")));
         }
-        Err(too_large("a list's number of pages", self.page_limit(), "pages"))
     }
+    Err(too_large("a list's number of pages", speaker.page_limit(), "pages"))
 }

@@ -36,6 +36,11 @@ impl<'a> Reply<'a> {
         Flow::More
     }
 
+    /// Where the notes go.
+    pub(super) fn notes(&mut self) -> &mut dyn Notes {
+        self.notes
+    }
+
     fn settle(&mut self, id: &WireId, outcome: Result<Json>) -> Flow {
         let missing_is_fine = outcome.is_err();
         let outcome = match id.matches(self.id) {
@@ -76,14 +81,29 @@ fn same_token(ours: &str, theirs: Option<&str>) -> bool {
     theirs.is_some_and(|theirs| theirs == ours || theirs.trim_matches('"') == ours)
 }
 
-impl FrameSink for Reply<'_> {
-    fn frame(&mut self, text: String) -> Flow {
+/// A frame that was read.
+pub(super) struct Frame {
+    /// The message, or why it is none.
+    pub message: Result<Message>,
+    /// An object or an array: not the chatter that keeps some streams alive.
+    is_structure: bool,
+}
+
+impl Frame {
+    pub(super) fn read(text: String, limits: &Limits) -> Self {
         let is_structure = matches!(text.trim_ascii_start().as_bytes().first(), Some(b'{' | b'['));
-        match read(text, self.limits) {
+        Self { message: read(text, limits), is_structure }
+    }
+}
+
+impl Reply<'_> {
+    /// Takes a frame.
+    pub(super) fn take(&mut self, frame: Frame) -> Flow {
+        match frame.message {
             Ok(Message::Nothing) => {
                 self.pass_over(Error::new(Kind::Malformed, "the server's message is not JSON-RPC: it is empty"))
             }
-            Err(error) if !is_structure && error.kind() != Kind::TooLarge => self.pass_over(error),
+            Err(error) if !frame.is_structure && error.kind() != Kind::TooLarge => self.pass_over(error),
             Ok(Message::Result { id, result }) => self.settle(&id, Ok(result)),
             Ok(Message::Fault { id, fault }) => self.settle(&id, Err(Error::from_rpc(fault))),
             Ok(Message::Notification { method, params }) => {
@@ -97,11 +117,20 @@ impl FrameSink for Reply<'_> {
                 self.notes.note(Note::Oddity(line));
                 Flow::More
             }
-            Err(error) => {
-                self.outcome = Some(Err(error));
-                Flow::Done
-            }
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// What came is no message at all.
+    pub(super) fn fail(&mut self, error: Error) -> Flow {
+        self.outcome = Some(Err(error));
+        Flow::Done
+    }
+}
+
+impl FrameSink for Reply<'_> {
+    fn frame(&mut self, text: String) -> Flow {
+        self.take(Frame::read(text, self.limits))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Params, take_params};
 use crate::protocol::method;
+use crate::session::desk::Question;
 
 /// A request as the host means it, before ids, `_meta` and headers.
 #[derive(Debug)]
@@ -57,6 +58,12 @@ pub(crate) enum Note {
         /// Its params.
         params: Json,
     },
+    /// A question of a legacy server's.
+    Asked(Question),
+    /// The server takes the question with this key back.
+    Withdrawn(String),
+    /// A line of the server's standard error.
+    Stderr(String),
     /// Something that the server did wrong and the library passed over; one line for the log.
     Oddity(String),
 }

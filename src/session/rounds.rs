@@ -1,12 +1,13 @@
 //! Input rounds (`basic/patterns/mrtr`): what the retry of a request carries beside its own parameters.
 
-use crate::protocol::input::{InputAnswer, write_responses};
+use crate::protocol::input::{InputAnswer, is_accepted, write_responses};
 use crate::protocol::json::quote;
 
 /// The additions of a retry; empty for the first try.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retry {
     members: String,
+    refused: bool,
 }
 
 impl Retry {
@@ -20,7 +21,12 @@ impl Retry {
         if let Some(state) = state {
             members.push_str(&format!("{}:{state},", quote("requestState")));
         }
-        Self { members }
+        Self { members, refused: answers.iter().any(|answer| !is_accepted(&answer.response)) }
+    }
+
+    /// Whether nothing was declined: a legacy request that needs a visit to a URL is only sent again then.
+    pub(super) fn is_accepted(&self) -> bool {
+        !self.refused
     }
 
     pub(super) fn members(&self) -> &str {
@@ -40,7 +46,9 @@ mod tests {
             Retry::new(std::slice::from_ref(&answer), Some(r#""a\u0020b""#)).members(),
             r#""inputResponses":{"k":{"action":"decline"}},"requestState":"a\u0020b","#
         );
+        assert!(!Retry::new(std::slice::from_ref(&answer), None).is_accepted());
         assert_eq!(Retry::new(&[answer], None).members(), r#""inputResponses":{"k":{"action":"decline"}},"#);
         assert_eq!(Retry::default().members(), "");
+        assert!(Retry::default().is_accepted());
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::cancel::Why;
 use crate::clock::Budget;
-use crate::error::{Error, Kind, one_line};
+use crate::error::{ChildEnd, Error, Kind, one_line};
 use crate::protocol::jsonrpc::{Message, read};
 use crate::protocol::limits::{Limits, too_large};
 use crate::protocol::method;
-use crate::transport::{Fault, HttpRefusal, Sent};
+use crate::transport::{Fault, Gone, HttpRefusal, Sent};
 
 /// What follows from a fault.
 #[derive(Debug)]
@@ -42,6 +42,9 @@ pub(super) fn judge(of_method: &str, fault: Fault, limits: &Limits) -> Verdict {
             final_error(Error::new(Kind::Tls, format!("the TLS handshake failed: {}", one_line(&detail))))
         }
         Fault::Io { sent, detail } => lost(of_method, sent, &detail),
+        Fault::Exited { sent, end } => exited(of_method, sent, end),
+        Fault::NotAgain { last } => final_error(not_again(last)),
+        Fault::Start(detail) => final_error(Error::new(Kind::Connect, one_line(&detail))),
         Fault::Status(refusal) => final_error(refused(&refusal, limits)),
         Fault::NotAnAnswer { detail } => final_error(Error::new(Kind::Malformed, one_line(&detail))),
         Fault::TooLarge { what, limit, option } => final_error(too_large(what, limit, option)),
@@ -61,6 +64,26 @@ fn lost(of_method: &str, sent: Sent, detail: &str) -> Verdict {
     }
     let message = format!("the connection broke before the answer, so {of_method} may or may not have run: {detail}");
     Verdict { error: Error::new(Kind::OutcomeUnknown, message), once_more: false }
+}
+
+/// The server's process ended. A start is bounded elsewhere, so a request that may be repeated is.
+fn exited(of_method: &str, sent: Sent, end: ChildEnd) -> Verdict {
+    let harmless = sent == Sent::No || method::is_idempotent(of_method);
+    let error = if harmless {
+        Error::new(Kind::ChildExit, end.to_string()).with_retry_safe(true)
+    } else {
+        Error::new(Kind::OutcomeUnknown, format!("{of_method} may or may not have run: {end}"))
+    };
+    Verdict { error: error.with_child(end), once_more: sent == Sent::No || method::only_reads(of_method) }
+}
+
+fn not_again(last: Gone) -> Error {
+    let message = format!("too many restarts (option restart.max): {}", last.words());
+    match last {
+        Gone::Exited(end) => Error::new(Kind::ChildExit, message).with_retry_safe(true).with_child(end),
+        Gone::Lost(_) => Error::new(Kind::Io, message),
+        Gone::Closed => Error::new(Kind::Closed, "the client is closed"),
+    }
 }
 
 /// An HTTP status outside 2xx: a JSON-RPC error in its body is that error (BR-14), else the status is.
@@ -100,6 +123,7 @@ mod tests {
     #[test]
     fn br_17_a_lost_tool_call_is_unknown_and_never_repeated_a_lost_list_may_be() {
         let io = |sent| Fault::Io { sent, detail: "reset".into() };
+        let exit = |sent| Fault::Exited { sent, end: ChildEnd::default() };
         for (method, fault, kind, once_more) in [
             ("tools/call", io(Sent::Begun), Kind::OutcomeUnknown, false),
             ("tools/call", io(Sent::No), Kind::Io, true),
@@ -110,6 +134,12 @@ mod tests {
             ("tools/call", status(503, "busy"), Kind::Http, false),
             ("tools/call", status(401, ""), Kind::AuthRequired, false),
             ("tools/call", status(403, ""), Kind::AuthDenied, false),
+            ("tools/call", exit(Sent::Begun), Kind::OutcomeUnknown, false),
+            ("tools/call", exit(Sent::No), Kind::ChildExit, true),
+            ("tools/list", exit(Sent::Begun), Kind::ChildExit, true),
+            ("tasks/cancel", exit(Sent::Begun), Kind::ChildExit, false),
+            ("tools/list", Fault::NotAgain { last: Gone::Exited(ChildEnd::default()) }, Kind::ChildExit, false),
+            ("tools/call", Fault::Start("no program".into()), Kind::Connect, false),
             ("tools/call", Fault::Closed, Kind::Closed, false),
             ("tools/call", Fault::Timeout { budget: Budget::Idle, sent: Sent::Begun }, Kind::Timeout, false),
         ] {

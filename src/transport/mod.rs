@@ -6,13 +6,38 @@
 //! session --Outgoing--> Transport::exchange --bytes--> server
 //!         <---frames---  FrameSink          <--bytes--
 //! ```
+//!
+//! HTTP carries one exchange at a time on each connection, so it is a [`Transport`] by itself. A child process, a
+//! socket and a stream of the host's are one two-way channel each: here they are a [`Dial`] that makes a [`Link`], one
+//! life of the channel, which hands what comes to a [`Receiver`]. Which message answers which request is known to
+//! `session/channel.rs`, which makes a [`Transport`] of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
+use crate::error::ChildEnd;
+use crate::spawn::Spawn;
 
+pub(crate) mod framing;
 pub(crate) mod http;
+pub(crate) mod legacy_sse;
+mod lines;
+pub(crate) mod restart;
+#[cfg(unix)]
+pub(crate) mod socket;
+pub(crate) mod stdio;
+pub(crate) mod stream;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Each request has an HTTP answer of its own.
+    Http,
+    /// One channel both ways: a child's pipes, a socket, the host's own.
+    Stream,
+}
 
 /// One JSON-RPC message to send.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +46,12 @@ pub(crate) struct Outgoing<'a> {
     pub body: &'a str,
     /// Headers of this message (`Mcp-Method`, `Mcp-Name`, …), their values already safe.
     pub headers: &'a [(&'a str, &'a str)],
+    /// The id of a request, by which its answer is known on a two-way channel; HTTP needs none.
+    pub id: Option<i64>,
+    /// The progress token of a request as JSON text; likewise.
+    pub token: Option<&'a str>,
+    /// The life of a two-way channel that it belongs to, where it leans on a session: it goes to no other. 0: to any.
+    pub life: u64,
 }
 
 /// The limits of one exchange.
@@ -49,6 +80,24 @@ pub(crate) enum Flow {
 pub(crate) trait FrameSink {
     /// Takes a message. The text is valid UTF-8; whether it is JSON is for the sink to find out.
     fn frame(&mut self, text: String) -> Flow;
+
+    /// The answer's head named a session (`Mcp-Session-Id`, legacy revisions); comes before the first frame.
+    fn session(&mut self, _id: &str) {}
+
+    /// Whether a stream that breaks off after an event with an id may be taken up again (legacy revisions).
+    fn resumes(&self) -> bool {
+        false
+    }
+
+    /// Whether the server may be told that nobody waits for this answer any more.
+    fn may_be_cancelled(&self) -> bool {
+        true
+    }
+
+    /// An event of another name than `message` (HTTP+SSE has `endpoint`).
+    fn aside(&mut self, _event: &str, _data: &str) -> Flow {
+        Flow::More
+    }
 }
 
 /// How much of a request had left when it failed.
@@ -105,8 +154,95 @@ pub(crate) enum Fault {
         /// Its option's name.
         option: &'static str,
     },
+    /// The server's process ended.
+    Exited {
+        /// How much had left.
+        sent: Sent,
+        /// How it ended.
+        end: ChildEnd,
+    },
+    /// The peer ended, and it is not started again for now.
+    NotAgain {
+        /// How it ended the last time.
+        last: Gone,
+    },
+    /// The server's program cannot be started; nothing was sent.
+    Start(String),
     /// The transport is closed.
     Closed,
+}
+
+/// Why a link is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The child process ended.
+    Exited(ChildEnd),
+    /// The connection broke or was ended by the peer; the words say how.
+    Lost(String),
+    /// We closed it.
+    Closed,
+}
+
+impl Gone {
+    /// What a person is told of it.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Exited(end) => end.to_string(),
+            Self::Lost(detail) => crate::error::one_line(detail),
+            Self::Closed => "it was closed".to_owned(),
+        }
+    }
+
+    /// The same as the fault of one request.
+    pub(crate) fn fault(self, sent: Sent) -> Fault {
+        match self {
+            Self::Exited(end) => Fault::Exited { sent, end },
+            Self::Lost(detail) => Fault::Io { sent, detail },
+            Self::Closed => Fault::Closed,
+        }
+    }
+}
+
+/// One life of a two-way channel: a child process, a connection, a stream of the host's.
+pub(crate) trait Link: Send + Sync {
+    /// Sends one message as one line; lines of several threads do not mix. Blocks the calling thread, within `scope`.
+    fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault>;
+
+    /// Begins the end without blocking: nothing more is sent.
+    fn cut(&self);
+
+    /// The peer takes nothing any more: the link ends itself, on its own thread.
+    fn give_up(&self) {}
+
+    /// Ends the link and waits until what it holds of the system is given back. Each step of the end (a child is asked
+    /// by the end of its input, then by a signal, then killed) has this long; `None` has no limit.
+    fn close(&self, grace: Option<Duration>);
+}
+
+/// Where the messages of a link go. Called on the link's own thread, in the order in which they came; must not block.
+pub(crate) trait Receiver: Send + Sync {
+    /// A line of text; whether it is a message is for the receiver to find out.
+    fn message(&self, text: String);
+    /// A line that cannot be a message; one clause that says why.
+    fn odd_line(&self, why: &str);
+    /// A line over the limit was dropped; these are its first bytes.
+    fn too_long(&self, head: &[u8]);
+    /// A line of a child's standard error.
+    fn stderr(&self, line: &str);
+    /// The link is over; comes once. A message that comes after it is of no account.
+    fn ended(&self, why: Gone);
+}
+
+/// A peer that links can be made to.
+pub(crate) trait Dial: Send + Sync {
+    /// Makes a link: starts the child, connects the socket. What comes goes to `receiver`, maybe before this returns.
+    fn dial(&self, receiver: Arc<dyn Receiver>, scope: &Scope<'_>) -> Result<Arc<dyn Link>, Fault>;
+
+    /// The value that tells which server this is.
+    fn origin(&self) -> &str;
+
+    /// The transport is closed: nothing is dialled any more, and what the host gave is let go of.
+    fn close(&self) {}
 }
 
 /// An HTTP answer that refuses.
@@ -132,9 +268,52 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends a notification; any 2xx answer is an acceptance, whatever its body.
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault>;
 
+    /// What carries the messages.
+    fn link(&self) -> LinkKind {
+        LinkKind::Stream
+    }
+
+    /// Hands what the server says outside any exchange to `sink`, until the sink is done, the token is cancelled or
+    /// the server has nothing to say here. Blocks the calling thread. Over HTTP this is the GET stream of the legacy
+    /// revisions, opened again whenever it breaks off.
+    fn listen(&self, _headers: &[(&str, &str)], _scope: &Scope<'_>, _sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Tells the server that a session is over (HTTP DELETE, legacy revisions); nothing where the channel's end says
+    /// so by itself.
+    fn end_session(&self, _headers: &[(&str, &str)], _scope: &Scope<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Which life of the channel this is: a session ends with the life that it began in.
+    fn life(&self) -> u64 {
+        0
+    }
+
+    /// Begins a new life of a channel that is over, before a new session; nothing where there is one.
+    fn revive(&self, _scope: &Scope<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// The same server over HTTP+SSE (revision 2024-11-05), where this transport is HTTP: opens its event stream, whose
+    /// reader runs on a thread of its own until [`Transport::close`].
+    fn old_stream(self: Arc<Self>, _threads: &Arc<dyn Spawn>, _scope: &Scope<'_>) -> Result<Arc<dyn Transport>, Fault> {
+        Err(Fault::NotAnAnswer { detail: "there is no HTTP+SSE on this channel".into() })
+    }
+
     /// The value that tells which server this is, for fairness (`scheme://host:port`).
     fn origin(&self) -> &str;
 
-    /// Cuts what is under way and refuses what comes.
+    /// Cuts what is under way and refuses what comes. Does not block.
     fn close(&self);
+
+    /// True where the end takes time: [`Transport::finish`] waits for it.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    /// After `close`: waits until what the transport holds of the system is given back. Each step of the end has
+    /// `grace`; `None` has no limit.
+    fn finish(&self, _grace: Option<Duration>) {}
 }

@@ -565,7 +565,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    fn add(&self, event: Event) {
+    pub fn add(&self, event: Event) {
         unpoisoned(self.events.lock()).push(Arc::new(event));
         self.came.notify_all();
     }

@@ -30,6 +30,8 @@ out_int64 = POINTER(c_int64)
 event_fn = CFUNCTYPE(None, c_void_p, c_void_p)
 destroy_fn = CFUNCTYPE(None, c_void_p)
 log_fn = CFUNCTYPE(None, c_int32, c_void_p, c_size_t, c_void_p)
+stream_write_fn = CFUNCTYPE(None, c_void_p, c_size_t, c_void_p)
+stream_close_fn = CFUNCTYPE(None, c_void_p)
 
 FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     # facts
@@ -71,6 +73,12 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     # server
     "mcp_server_text": (text, (handle, c_int32, out_length)),
     "mcp_server_free": (status, (handle,)),
+    # stream
+    "mcp_stream_new": (status, (stream_write_fn, stream_close_fn, c_void_p, destroy_fn, out_handle)),
+    "mcp_client_set_stream": (status, (handle, handle)),
+    "mcp_stream_feed": (status, (handle, c_char_p, c_size_t)),
+    "mcp_stream_end": (status, (handle, c_char_p, c_size_t)),
+    "mcp_stream_free": (status, (handle,)),
     # calls
     "mcp_tool_call": (
         status,

@@ -24,6 +24,8 @@ SCALARS = {
     "mcp_event_fn": _abi.event_fn,
     "mcp_destroy_fn": _abi.destroy_fn,
     "mcp_log_fn": _abi.log_fn,
+    "mcp_stream_write_fn": _abi.stream_write_fn,
+    "mcp_stream_close_fn": _abi.stream_close_fn,
 }
 
 

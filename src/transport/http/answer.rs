@@ -8,7 +8,7 @@ use ureq::http::response::Parts;
 
 use super::control::Control;
 use super::retry_after::retry_after;
-use super::sse::{SseFault, SseReader};
+use super::sse::{SseEvent, SseFault, SseReader};
 use crate::error::one_line;
 use crate::protocol::limits::Limits;
 use crate::transport::{Fault, Flow, FrameSink, HttpRefusal};
@@ -42,6 +42,27 @@ pub(super) fn form(head: &Parts) -> Form {
         Form::Other("the answer has no content type".into())
     } else {
         Form::Other(format!("the answer has content type {}", one_line(&String::from_utf8_lossy(essence))))
+    }
+}
+
+/// How far an event stream was read: where it may be taken up again, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// The last event id. An empty one takes it back (WHATWG HTML, 9.2.6).
+    pub id: Option<String>,
+    /// The last `retry`, in milliseconds.
+    pub retry: Option<u64>,
+    /// How many events came.
+    pub events: u64,
+}
+
+impl Cursor {
+    fn pass(&mut self, event: &SseEvent) {
+        self.events += 1;
+        if let Some(id) = &event.id {
+            self.id = (!id.is_empty()).then(|| id.clone());
+        }
+        self.retry = event.retry.or(self.retry);
     }
 }
 
@@ -95,7 +116,12 @@ impl Reading<'_> {
     }
 
     /// Messages until the sink is done. An event that is not valid UTF-8 is dropped, and the stream goes on.
-    pub(super) fn events(&self, body: &mut impl Read, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+    pub(super) fn events(
+        &self,
+        body: &mut impl Read,
+        sink: &mut dyn FrameSink,
+        cursor: &mut Cursor,
+    ) -> Result<(), Fault> {
         let limit = self.limits.sse_event_bytes;
         let mut events = SseReader::new(limit);
         let mut piece = [0; 8 << 10];
@@ -110,10 +136,11 @@ impl Reading<'_> {
                     SseFault::TooLarge => Fault::TooLarge { what: "an SSE event", limit, option: "sse_event_bytes" },
                 })?;
                 rest = &rest[used..];
-                let Some(message) = event.and_then(super::sse::SseEvent::into_message) else {
+                let Some(event) = event else {
                     continue;
                 };
-                match sink.frame(message) {
+                cursor.pass(&event);
+                match hand_over(event, sink) {
                     Flow::Done => return Ok(()),
                     Flow::More => {}
                 }
@@ -153,6 +180,13 @@ impl Reading<'_> {
         let values = self.head.headers.get_all(name).into_iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
+}
+
+fn hand_over(event: SseEvent, sink: &mut dyn FrameSink) -> Flow {
+    if !event.is_message() {
+        return sink.aside(&event.name, &event.data);
+    }
+    event.into_message().map_or(Flow::More, |message| sink.frame(message))
 }
 
 /// The body as far as it is text: a character that the limit cut is left out, and what is no text at all is empty.

@@ -14,10 +14,11 @@ use parking_lot::Mutex;
 use super::dial::Meeting;
 use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
+use crate::hold::Hold;
 use crate::transport::Sent;
 
 /// The limits of one exchange.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Spans {
     /// The end of all.
     pub total: Deadline,
@@ -27,6 +28,8 @@ pub(super) struct Spans {
     pub connect: Deadline,
     /// The longest line of the request's head.
     pub widest: usize,
+    /// The time that does not count.
+    pub hold: Arc<Hold>,
 }
 
 /// What went wrong below ureq, which would only pass on an `io::Error`.
@@ -101,7 +104,8 @@ impl Wake for Cutter {
 
 impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0 };
+        let spans =
+            Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
         let progress = Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }
     }
@@ -168,13 +172,15 @@ impl Control {
         self.progress.lock().spans.widest
     }
 
-    /// The end of a wait that begins now.
-    pub(super) fn deadline(&self, now: Instant) -> Deadline {
+    /// The end of a wait that began at `since`, as it stands now: a question to the host moves it.
+    pub(super) fn deadline(&self, since: Instant, now: Instant) -> Deadline {
         let progress = self.progress.lock();
+        let spans = &progress.spans;
         match progress.phase {
-            Phase::Dialling => progress.spans.connect,
+            Phase::Dialling => spans.connect,
             Phase::Talking | Phase::Draining => {
-                progress.spans.total.tighter(Deadline::after(now, progress.spans.idle, Budget::Idle))
+                let silent = spans.hold.silent_since(since, now);
+                spans.hold.moved(spans.total, now).tighter(Deadline::after(silent, spans.idle, Budget::Idle))
             }
         }
     }
@@ -223,7 +229,7 @@ mod tests {
     use crate::clock::ManualClock;
 
     fn spans() -> Spans {
-        Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0 }
+        Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() }
     }
 
     #[test]

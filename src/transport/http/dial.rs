@@ -103,7 +103,8 @@ impl Dialer {
 
     /// Connects, or says why not. `None` where the exchange was cut.
     pub(super) fn dial(&self, control: &Control) -> Result<TcpStream, Option<Trouble>> {
-        let end = control.deadline(self.clock.now());
+        let now = self.clock.now();
+        let end = control.deadline(now, now);
         let addresses = self.addresses(control, end)?;
         let dialled = if addresses.iter().all(|address| address.ip().is_loopback()) {
             self.connect_here(&addresses, end)
@@ -375,7 +376,7 @@ mod tests {
     fn control(limit: Duration) -> Arc<Control> {
         let control = Arc::new(Control::new(system()));
         let connect = Deadline::after(system().now(), Some(limit), Budget::Connect);
-        control.begin(Spans { total: Deadline::Never, idle: None, connect, widest: 0 });
+        control.begin(Spans { total: Deadline::Never, idle: None, connect, widest: 0, hold: Arc::default() });
         control.set_phase(super::super::control::Phase::Dialling);
         control
     }
@@ -416,7 +417,8 @@ mod tests {
         assert_eq!(out_of_time.unwrap_err(), Some(Trouble::Expired(Budget::Connect)));
         for cut in [true, false] {
             let control = Arc::new(Control::new(system()));
-            let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0 };
+            let spans =
+                Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
             let cutter = control.begin(spans);
             held.jobs.lock().clear();
             let wait = held.wait();

@@ -6,16 +6,29 @@ use ureq::Body;
 use ureq::http::Response;
 
 use super::agents::{Closed, Lanes, Lease};
-use super::answer::{self, Form, Reading};
+use super::answer::{self, Cursor, Form, Reading};
 use super::control::{Spans, Trouble};
 use super::dial::Dialer;
-use super::settings::{Endpoint, HttpSettings};
+use super::resume::Cut;
+use super::settings::{Endpoint, HttpSettings, Verb};
 use crate::cancel::{Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::Result;
 use crate::protocol::limits::Limits;
 use crate::spawn::Spawn;
-use crate::transport::{Fault, FrameSink, Outgoing, Scope, Sent, Transport};
+use crate::transport::legacy_sse::LegacySse;
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Sent, Transport};
+
+/// One request and where it goes.
+#[derive(Clone, Copy)]
+pub(super) struct Letter<'a> {
+    /// The endpoint.
+    pub to: &'a Endpoint,
+    /// What it does.
+    pub verb: Verb,
+    /// The message and its headers.
+    pub outgoing: Outgoing<'a>,
+}
 
 /// A server reached over Streamable HTTP (2026-07-28, basic/transports/streamable-http).
 pub(crate) struct HttpTransport {
@@ -38,22 +51,27 @@ impl HttpTransport {
     }
 
     /// Sends one message; the head of the answer is there.
-    fn send(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
+    fn send(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
         let now = self.clock.now();
-        if let Err(expired) = scope.total.left(now) {
+        if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Err(Fault::Timeout { budget: expired.0, sent: Sent::No });
         }
-        let (request, widest) = self.endpoint.request(&outgoing).map_err(|name| {
+        let (request, widest) = letter.to.request(letter.verb, &letter.outgoing).map_err(|name| {
             // The names and values come from us, already safe; this is the last net below them.
             Fault::Io { sent: Sent::No, detail: format!("the header `{name}` cannot be sent") }
         })?;
         let connect = Deadline::after(now, scope.connect, Budget::Connect).tighter(scope.total);
-        let spans = Spans { total: scope.total, idle: scope.idle, connect, widest };
+        let hold = scope.cancel.hold().clone();
+        let spans = Spans { total: scope.total, idle: scope.idle, connect, widest, hold };
         let lease = self.lanes.lend(spans).map_err(|Closed| Fault::Closed)?;
         if let Err(Cancelled(why)) = scope.cancel.on_cancel(lease.hook()) {
             return Err(Fault::Cancelled { why, sent: Sent::No });
         }
-        match lease.agent().run(request) {
+        let ran = match letter.verb {
+            Verb::Post => lease.agent().run(request),
+            Verb::Get | Verb::Delete => lease.agent().run(request.map(|_| ())),
+        };
+        match ran {
             Ok(response) => Ok((lease, response)),
             Err(error) => Err(self.verdict(&lease, scope, Some(error))),
         }
@@ -76,7 +94,8 @@ impl HttpTransport {
             Some(Trouble::Tls(detail)) => return Fault::Tls(detail),
             Some(Trouble::Io(_)) | None => {}
         }
-        if let Err(expired) = scope.total.left(self.clock.now()) {
+        let now = self.clock.now();
+        if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Fault::Timeout { budget: expired.0, sent };
         }
         if let Some(Trouble::Io(detail)) = control.trouble() {
@@ -97,9 +116,16 @@ impl HttpTransport {
     }
 }
 
-impl Transport for HttpTransport {
-    fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let (lease, response) = self.send(outgoing, scope)?;
+impl HttpTransport {
+    /// Sends a letter and hands over the messages of its answer.
+    pub(super) fn converse(
+        &self,
+        letter: &Letter<'_>,
+        scope: &Scope<'_>,
+        sink: &mut dyn FrameSink,
+        cursor: &mut Cursor,
+    ) -> Result<(), Fault> {
+        let (lease, response) = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
@@ -109,10 +135,16 @@ impl Transport for HttpTransport {
             lease.finish(body);
             return Err(Fault::Status(refusal));
         }
-        let done = match answer::form(&head) {
-            Form::Json => reading.json(&mut body, sink),
-            Form::Events => reading.events(&mut body, sink),
-            Form::Other(detail) => Err(Fault::NotAnAnswer { detail }),
+        if let Some(Ok(id)) = head.headers.get("mcp-session-id").map(|id| id.to_str()) {
+            sink.session(id);
+        }
+        let done = match (answer::form(&head), letter.verb) {
+            (Form::Json, Verb::Post) => reading.json(&mut body, sink),
+            (Form::Events, _) => reading.events(&mut body, sink, cursor),
+            (Form::Json, Verb::Get | Verb::Delete) => {
+                Err(Fault::NotAnAnswer { detail: "the answer to a GET is no event stream".into() })
+            }
+            (Form::Other(detail), _) => Err(Fault::NotAnAnswer { detail }),
         };
         match done {
             // The answer was read; what is left of its body says whether the lane can serve again.
@@ -125,14 +157,18 @@ impl Transport for HttpTransport {
                 | Fault::Io { .. }
                 | Fault::Status(_)
                 | Fault::TooLarge { .. }
+                | Fault::Exited { .. }
+                | Fault::NotAgain { .. }
+                | Fault::Start(_)
                 | Fault::Closed,
             ) => drop(lease),
         }
         done
     }
 
-    fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
-        let (lease, response) = self.send(outgoing, scope)?;
+    /// Sends a letter whose answer is its status alone: any 2xx is an acceptance, whatever its body (BR-15).
+    pub(super) fn deliver(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        let (lease, response) = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         if head.status.is_success() {
@@ -144,6 +180,66 @@ impl Transport for HttpTransport {
         let refusal = reading.refusal(&mut body, self.clock.wall())?;
         lease.finish(body);
         Err(Fault::Status(refusal))
+    }
+
+    /// Reads an event stream once, from its beginning (HTTP+SSE).
+    pub(crate) fn read_stream(&self, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let outgoing = Outgoing { life: 0, body: "", headers: &[], id: None, token: None };
+        let letter = Letter { to: &self.endpoint, verb: Verb::Get, outgoing };
+        self.converse(&letter, scope, sink, &mut Cursor::default())
+    }
+
+    /// Sends a message to an endpoint that the server named (HTTP+SSE); its answer comes elsewhere.
+    pub(crate) fn post_to(&self, to: &Endpoint, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.deliver(&Letter { to, verb: Verb::Post, outgoing }, scope)
+    }
+
+    /// The endpoint that the server names, where it has the same origin.
+    pub(crate) fn endpoint_at(&self, reference: &str) -> Option<Endpoint> {
+        self.endpoint.at(reference)
+    }
+
+    /// The time that its limits go by.
+    pub(crate) fn time(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Transport for HttpTransport {
+    fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let letter = Letter { to: &self.endpoint, verb: Verb::Post, outgoing };
+        let mut cursor = Cursor::default();
+        match self.converse(&letter, scope, sink, &mut cursor) {
+            Err(fault) if sink.resumes() => {
+                self.resume(Cut { fault, headers: outgoing.headers }, scope, sink, &mut cursor)
+            }
+            done => done,
+        }
+    }
+
+    fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.deliver(&Letter { to: &self.endpoint, verb: Verb::Post, outgoing }, scope)
+    }
+
+    fn link(&self) -> LinkKind {
+        LinkKind::Http
+    }
+
+    fn listen(&self, headers: &[(&str, &str)], scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        self.follow(headers, scope, sink)
+    }
+
+    fn end_session(&self, headers: &[(&str, &str)], scope: &Scope<'_>) -> Result<(), Fault> {
+        let outgoing = Outgoing { life: 0, body: "", headers, id: None, token: None };
+        self.deliver(&Letter { to: &self.endpoint, verb: Verb::Delete, outgoing }, scope)
+    }
+
+    fn old_stream(self: Arc<Self>, threads: &Arc<dyn Spawn>, scope: &Scope<'_>) -> Result<Arc<dyn Transport>, Fault> {
+        Ok(LegacySse::open(self, threads.clone(), scope)?)
     }
 
     fn origin(&self) -> &str {

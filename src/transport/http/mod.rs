@@ -14,7 +14,7 @@
 //!         └── sse, retry_after (pure)
 //! ```
 //!
-//! In reading order: `settings`, `exchange`, `answer`, `sse`, `retry_after`, `headers`, `agents`, `control`, `dial`,
+//! In reading order: `settings`, `exchange`, `resume` (legacy streams), `answer`, `sse`, `retry_after`, `headers`, `agents`, `control`, `dial`,
 //! `socket`.
 
 mod agents;
@@ -23,6 +23,7 @@ mod control;
 mod dial;
 mod exchange;
 pub(crate) mod headers;
+mod resume;
 mod retry_after;
 mod settings;
 mod socket;
@@ -31,4 +32,4 @@ mod sse;
 mod tests;
 
 pub(crate) use exchange::HttpTransport;
-pub(crate) use settings::HttpSettings;
+pub(crate) use settings::{Endpoint as HttpEndpoint, HttpSettings};

@@ -35,9 +35,20 @@ const OURS: [HeaderName; 11] = [
     header::UPGRADE,
 ];
 
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// Sends a message.
+    Post,
+    /// Opens an event stream (legacy revisions).
+    Get,
+    /// Ends a session (legacy revisions).
+    Delete,
+}
+
 /// A checked endpoint: makes requests.
-#[derive(Debug)]
-pub(super) struct Endpoint {
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
     uri: Uri,
     origin: String,
     headers: HeaderMap,
@@ -60,10 +71,48 @@ impl Endpoint {
         &self.origin
     }
 
+    /// The endpoint that a reference from the server names, where it has the same origin: messages, and with them
+    /// credentials, go nowhere else (2024-11-05 `basic/transports`, "HTTP with SSE", says only "a URI").
+    pub(super) fn at(&self, reference: &str) -> Option<Self> {
+        let path = match reference.split_once("://") {
+            Some(_) => {
+                let (uri, target) = endpoint_uri(reference).ok()?;
+                (target.origin() == self.origin).then_some(uri.path_and_query()?.as_str().to_owned())?
+            }
+            // A reference that begins with two slashes names a host.
+            None if reference.starts_with("//") => return None,
+            None if reference.starts_with('/') => reference.to_owned(),
+            None => {
+                let base = self.uri.path();
+                let folder = base.rfind('/').map_or("/", |end| &base[..=end]);
+                if reference.starts_with('?') { format!("{base}{reference}") } else { format!("{folder}{reference}") }
+            }
+        };
+        let mut parts = self.uri.clone().into_parts();
+        parts.path_and_query = Some(path.parse().ok()?);
+        Some(Self { uri: Uri::from_parts(parts).ok()?, ..self.clone() })
+    }
+
     /// The request for one message, or the name of the header that cannot be sent. A header of the message replaces
     /// one of the settings.
-    pub(super) fn request<'a>(&self, outgoing: &Outgoing<'a>) -> Result<(Request<&'a [u8]>, usize), &'a str> {
+    pub(super) fn request<'a>(
+        &self,
+        verb: Verb,
+        outgoing: &Outgoing<'a>,
+    ) -> Result<(Request<&'a [u8]>, usize), &'a str> {
         let mut headers = self.headers.clone();
+        let method = match verb {
+            Verb::Post => ureq::http::Method::POST,
+            Verb::Get => {
+                headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+                headers.remove(header::CONTENT_TYPE);
+                ureq::http::Method::GET
+            }
+            Verb::Delete => {
+                headers.remove(header::CONTENT_TYPE);
+                ureq::http::Method::DELETE
+            }
+        };
         let mut widest = self.uri.path_and_query().map_or(0, |path| path.as_str().len());
         for (name, value) in outgoing.headers {
             let key = header_name(name).ok_or(*name)?;
@@ -74,7 +123,7 @@ impl Endpoint {
             widest = widest.max(name.as_str().len() + value.len());
         }
         let mut request = Request::new(outgoing.body.as_bytes());
-        *request.method_mut() = ureq::http::Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
         Ok((request, widest))
@@ -236,13 +285,42 @@ mod tests {
     #[test]
     fn a_header_of_the_message_replaces_one_of_the_settings() {
         let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
-        let outgoing = Outgoing { body: "{}", headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")] };
-        let (request, _) = endpoint.request(&outgoing).unwrap();
+        let outgoing = Outgoing {
+            life: 0,
+            body: "{}",
+            headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")],
+            id: None,
+            token: None,
+        };
+        let (request, _) = endpoint.request(Verb::Post, &outgoing).unwrap();
         assert_eq!(request.headers()["authorization"], "new");
         assert_eq!(request.headers()["mcp-method"], "tools/call");
         assert_eq!(request.headers()["x-a"], "1");
         assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
-        let injected = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")] };
-        assert_eq!(endpoint.request(&injected).unwrap_err(), "Mcp-Name");
+        let injected =
+            Outgoing { life: 0, body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
+        assert_eq!(endpoint.request(Verb::Post, &injected).unwrap_err(), "Mcp-Name");
+    }
+
+    #[test]
+    fn a_named_endpoint_has_the_same_origin() {
+        let (endpoint, _) = Endpoint::new(&settings("http://h:81/a/sse?k=1", &[])).unwrap();
+        let rows = [
+            ("/messages?sessionId=1", Some("http://h:81/messages?sessionId=1")),
+            ("http://h:81/m", Some("http://h:81/m")),
+            ("HTTP://H:81/m", Some("http://h:81/m")),
+            ("m?x=1", Some("http://h:81/a/m?x=1")),
+            ("?x=1", Some("http://h:81/a/sse?x=1")),
+            ("http://h:82/m", None),
+            ("https://h:81/m", None),
+            ("http://evil/m", None),
+            ("//evil/m", None),
+            ("http://u:p@h:81/m", None),
+            ("/a b", None),
+        ];
+        for (reference, want) in rows {
+            let found = endpoint.at(reference).map(|endpoint| endpoint.uri.to_string());
+            assert_eq!(found.as_deref(), want, "{reference}");
+        }
     }
 }

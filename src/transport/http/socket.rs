@@ -67,10 +67,9 @@ impl Socket {
     /// One write, under a deadline that begins anew with each success.
     fn write_some(&mut self, from: usize, to: usize) -> io::Result<usize> {
         let since = self.control.clock().now();
-        let end = self.control.deadline(since);
         let mut now = since;
         loop {
-            let left = self.left(end, now)?;
+            let left = self.left(self.control.deadline(since, now), now)?;
             if let Some(timeout) = renewed(self.write_timeout, left, now != since) {
                 self.stream.set_write_timeout(Some(timeout))?;
                 self.write_timeout = Some(timeout);
@@ -90,10 +89,9 @@ impl Socket {
     /// One read, under a deadline of its own: each byte that arrives makes the silence begin anew.
     fn read_some(&mut self) -> io::Result<usize> {
         let since = self.control.clock().now();
-        let end = self.control.deadline(since);
         let mut now = since;
         loop {
-            let left = self.left(end, now)?;
+            let left = self.left(self.control.deadline(since, now), now)?;
             if let Some(timeout) = renewed(self.read_timeout, left, now != since) {
                 self.stream.set_read_timeout(Some(timeout))?;
                 self.read_timeout = Some(timeout);

@@ -25,8 +25,12 @@ impl SseEvent {
     /// The message that this event carries: it has data, and its name is `message` or absent. Other names are no
     /// messages of the protocol (heartbeats like `ping` are seen in the wild).
     pub(super) fn into_message(self) -> Option<String> {
-        let named_message = self.name.is_empty() || self.name == "message";
-        (named_message && !self.data.is_empty()).then_some(self.data)
+        (self.is_message() && !self.data.is_empty()).then_some(self.data)
+    }
+
+    /// Whether its name is the one of messages.
+    pub(super) fn is_message(&self) -> bool {
+        self.name.is_empty() || self.name == "message"
     }
 }
 

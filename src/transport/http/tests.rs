@@ -220,7 +220,13 @@ fn sink(wanted: usize) -> Sink {
 }
 
 fn outgoing(body: &str) -> Outgoing<'_> {
-    Outgoing { body, headers: &[("Mcp-Method", "tools/call"), ("MCP-Protocol-Version", "2026-07-28")] }
+    Outgoing {
+        life: 0,
+        body,
+        headers: &[("Mcp-Method", "tools/call"), ("MCP-Protocol-Version", "2026-07-28")],
+        id: None,
+        token: None,
+    }
 }
 
 fn scope(cancel: &CancelToken) -> Scope<'_> {
@@ -303,7 +309,7 @@ fn a_large_request_and_a_long_header_arrive_whole() {
     });
     let body = "x".repeat(5 << 20);
     let long = "y".repeat(30_000);
-    let message = Outgoing { body: &body, headers: &[("Authorization", &long)] };
+    let message = Outgoing { life: 0, body: &body, headers: &[("Authorization", &long)], id: None, token: None };
     let token = CancelToken::new();
     server.transport().exchange(message, &scope(&token), &mut sink(1)).unwrap();
     let seen = rx.recv_timeout(BOUND).unwrap();
@@ -315,7 +321,7 @@ fn a_large_request_and_a_long_header_arrive_whole() {
 fn a_header_cannot_be_injected() {
     let server = answering("");
     let token = CancelToken::new();
-    let message = Outgoing { body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")] };
+    let message = Outgoing { life: 0, body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
     let fault = server.transport().exchange(message, &scope(&token), &mut sink(1)).unwrap_err();
     assert!(matches!(fault, Fault::Io { sent: Sent::No, .. }), "{fault:?}");
     assert_eq!(server.connections(), 0);

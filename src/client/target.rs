@@ -1,0 +1,276 @@
+//! Which server the settings name, and what it is reached with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::settings::{Doc, Settings};
+use crate::clock::Clock;
+use crate::error::{Error, Kind, Result, one_line};
+use crate::session::Channel;
+use crate::spawn::Spawn;
+use crate::transport::http::{HttpSettings, HttpTransport};
+use crate::transport::restart::RestartPolicy;
+use crate::transport::stdio::{ChildDial, ChildSettings};
+use crate::transport::stream::{StreamDial, StreamSlot};
+use crate::transport::{Dial, Transport};
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// Streamable HTTP.
+    Http { url: String, headers: Vec<(String, String)> },
+    /// A child process.
+    Child(ChildSettings),
+    /// A Unix socket, by its URL.
+    Socket(String),
+    /// A stream of the host's, by the name that the host gives it (`stream:name`).
+    Stream(String),
+}
+
+/// A server within reach.
+pub(crate) struct Reach {
+    pub(crate) transport: Arc<dyn Transport>,
+    /// The same transport, where it is a two-way channel.
+    pub(crate) channel: Option<Arc<Channel>>,
+    /// Where the host's stream goes.
+    pub(crate) stream: Option<Arc<StreamSlot>>,
+}
+
+impl Target {
+    /// Reads it: an `mcpServers` entry under `server`, or the same keys in the document itself.
+    pub(crate) fn read(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Self> {
+        let Some(entry) = doc.take("server") else {
+            return read_here(doc)?
+                .ok_or_else(|| Error::new(Kind::Argument, "settings.url is missing (or command, or server)"));
+        };
+        let mut entry = Doc::of(entry, "settings.server")?;
+        for both in ["url", "headers", "command", "args", "env", "inherit_env", "cwd"] {
+            if doc.take(both).is_some() {
+                let message = format!("settings.{both} and settings.server exclude each other");
+                return Err(Error::new(Kind::Argument, message));
+            }
+        }
+        let kind = entry.text("type")?;
+        let target = read_here(&mut entry)?
+            .ok_or_else(|| Error::new(Kind::Argument, "settings.server.url is missing (or command)"))?;
+        target.check_type(kind.as_deref())?;
+        let unknown = entry.members.keys();
+        warnings.extend(unknown.map(|key| format!("settings.server.{key} is not known and was passed over")));
+        Ok(target)
+    }
+
+    /// The server's name for the ledger; where there is none here, the transport's origin is it.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match self {
+            Self::Http { url, .. } => Some(url),
+            Self::Child(_) | Self::Socket(_) | Self::Stream(_) => None,
+        }
+    }
+
+    fn check_type(&self, kind: Option<&str>) -> Result<()> {
+        let (fits, want) = match self {
+            Self::Http { .. } => (matches!(kind, None | Some("http" | "streamable-http" | "streamableHttp")), "http"),
+            Self::Child(_) => (matches!(kind, None | Some("stdio")), "stdio"),
+            Self::Socket(_) | Self::Stream(_) => (kind.is_none(), "none"),
+        };
+        if fits {
+            return Ok(());
+        }
+        let found = one_line(kind.unwrap_or_default());
+        Err(Error::new(Kind::Unsupported, format!("settings.server.type: expected {want} but found {found}")))
+    }
+}
+
+fn read_here(doc: &mut Doc) -> Result<Option<Target>> {
+    let (url, headers) = (doc.text("url")?, read_texts(doc, "headers")?);
+    let command = doc.text("command")?;
+    let path = doc.path().to_owned();
+    let wrong = |message: String| Err(Error::new(Kind::Argument, message));
+    if url.is_some() && command.is_some() {
+        return wrong(format!("{path}.url and {path}.command exclude each other"));
+    }
+    let Some(command) = command else {
+        for child_only in ["args", "env", "inherit_env", "cwd"] {
+            if doc.take(child_only).is_some() {
+                return wrong(format!("{path}.{child_only} needs {path}.command"));
+            }
+        }
+        return Ok(match url {
+            None => None,
+            Some(url) if url.starts_with("unix:") || url.starts_with("stream:") || url.starts_with("pipe:") => {
+                if headers.is_some() {
+                    return wrong(format!("{path}.headers is for http and https"));
+                }
+                Some(by_scheme(url)?)
+            }
+            Some(url) => Some(Target::Http { url, headers: headers.unwrap_or_default() }),
+        });
+    };
+    if headers.is_some() {
+        return wrong(format!("{path}.headers is for http and https"));
+    }
+    Ok(Some(Target::Child(ChildSettings {
+        command,
+        args: doc.texts("args")?.unwrap_or_default(),
+        env: read_texts(doc, "env")?.unwrap_or_default(),
+        inherit_env: doc.flag("inherit_env")?.unwrap_or(false),
+        cwd: doc.text("cwd")?,
+    })))
+}
+
+fn by_scheme(url: String) -> Result<Target> {
+    if url.starts_with("stream:") {
+        return Ok(Target::Stream(url));
+    }
+    if cfg!(unix) && url.starts_with("unix:") {
+        return Ok(Target::Socket(url));
+    }
+    let message = if cfg!(unix) {
+        "settings.url: named pipes (pipe:) are of Windows"
+    } else {
+        "settings.url: sockets and named pipes are not supported on this system yet"
+    };
+    Err(Error::new(Kind::Unsupported, message))
+}
+
+/// An object of texts.
+fn read_texts(doc: &mut Doc, key: &str) -> Result<Option<Vec<(String, String)>>> {
+    let Some(mut part) = doc.object(key)? else {
+        return Ok(None);
+    };
+    let names: Vec<String> = part.members.keys().cloned().collect();
+    let pairs = names.into_iter().map(|name| {
+        let value = part.text(&name)?.unwrap_or_default();
+        Ok((name, value))
+    });
+    pairs.collect::<Result<_>>().map(Some)
+}
+
+/// The rules of restarting; options under `restart`.
+pub(crate) fn read_restart(doc: &mut Doc) -> Result<RestartPolicy> {
+    const DAY_MS: u64 = 86_400_000;
+    let mut policy = RestartPolicy::default();
+    let Some(mut part) = doc.object("restart")? else {
+        return Ok(policy);
+    };
+    if let Some(max) = part.count("max", 0, 1_000_000)? {
+        policy.max = max;
+    }
+    for (key, slot) in [
+        ("window_ms", &mut policy.window),
+        ("backoff_ms", &mut policy.backoff),
+        ("max_backoff_ms", &mut policy.longest),
+    ] {
+        if let Some(ms) = part.count(key, 0, DAY_MS)? {
+            *slot = Duration::from_millis(ms as u64);
+        }
+    }
+    part.finish()?;
+    Ok(policy)
+}
+
+/// Makes the transport. Touches nothing outside the process.
+pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Reach> {
+    let line_bytes = settings.limits.stdio_line_bytes;
+    let mut stream = None;
+    let dial: Box<dyn Dial> = match &settings.target {
+        Target::Http { url, headers } => {
+            let http = HttpSettings {
+                url: url.clone(),
+                headers: headers.clone(),
+                limits: settings.limits.clone(),
+                user_agent: concat!("mcpnative/", env!("CARGO_PKG_VERSION")).to_owned(),
+            };
+            let transport = Arc::new(HttpTransport::new(http, clock.clone(), spawn.clone())?);
+            return Ok(Reach { transport, channel: None, stream: None });
+        }
+        Target::Child(child) => Box::new(ChildDial::new(child.clone(), line_bytes, clock.clone(), spawn.clone())?),
+        Target::Socket(url) => socket(url, line_bytes, clock, spawn)?,
+        Target::Stream(name) => {
+            let slot = stream.insert(Arc::<StreamSlot>::default()).clone();
+            Box::new(StreamDial::new(name, line_bytes, slot, spawn.clone()))
+        }
+    };
+    let channel = Channel::new(dial, settings.restart, line_bytes, clock.clone());
+    Ok(Reach { transport: channel.clone(), channel: Some(channel), stream })
+}
+
+#[cfg(unix)]
+fn socket(url: &str, line_bytes: usize, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Box<dyn Dial>> {
+    use crate::transport::socket::SocketDial;
+    Ok(Box::new(SocketDial::new(url, line_bytes, clock.clone(), spawn.clone())?))
+}
+
+#[cfg(not(unix))]
+fn socket(_: &str, _: usize, _: &Arc<dyn Clock>, _: &Arc<dyn Spawn>) -> Result<Box<dyn Dial>> {
+    Err(Error::new(Kind::Unsupported, "settings.url: sockets are not supported on this system yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> (Result<Target>, Vec<String>) {
+        match Settings::read(text) {
+            Ok(settings) => (Ok(settings.target), settings.warnings),
+            Err(error) => (Err(error), Vec::new()),
+        }
+    }
+
+    #[test]
+    fn a_local_server_is_read_in_both_places() {
+        let want = ChildSettings {
+            command: "npx".into(),
+            args: vec!["-y".into(), "srv".into()],
+            env: vec![("KEY".into(), "v".into())],
+            inherit_env: false,
+            cwd: Some("/tmp".into()),
+        };
+        let entry = r#""command":"npx","args":["-y","srv"],"env":{"KEY":"v"},"cwd":"/tmp""#;
+        assert_eq!(target(&format!("{{{entry}}}")).0.unwrap(), Target::Child(want.clone()));
+        let (read, warnings) = target(&format!(r#"{{"server":{{{entry},"type":"stdio","disabled":false}}}}"#));
+        assert_eq!(read.unwrap(), Target::Child(want));
+        assert_eq!(warnings, ["settings.server.disabled is not known and was passed over"]);
+        let socket = target(r#"{"url":"unix:///run/x"}"#).0.unwrap();
+        assert_eq!(socket, Target::Socket("unix:///run/x".into()));
+        assert_eq!(target(r#"{"url":"stream:x"}"#).0.unwrap(), Target::Stream("stream:x".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_local_server_is_named() {
+        for (text, want) in [
+            (r#"{"command":"a","url":"u"}"#, "settings.url and settings.command exclude each other"),
+            (r#"{"url":"u","args":[]}"#, "settings.args needs settings.command"),
+            (r#"{"command":"a","headers":{}}"#, "settings.headers is for http and https"),
+            (r#"{"url":"unix:///x","headers":{}}"#, "settings.headers is for http and https"),
+            (
+                r#"{"command":"a","args":["b",1]}"#,
+                "settings.args: expected an array of strings but found a number in it",
+            ),
+            (r#"{"command":"a","args":"b"}"#, "settings.args: expected an array of strings but found a string"),
+            (r#"{"command":"a","env":{"X":1}}"#, "settings.env.X: expected a string but found a number"),
+            (r#"{"command":1}"#, "settings.command: expected a string but found a number"),
+            (r#"{"command":"a","server":{"url":"v"}}"#, "settings.command and settings.server exclude each other"),
+            (r#"{"server":{"command":"a","type":"sse"}}"#, "settings.server.type: expected stdio but found sse"),
+            (r#"{"server":{}}"#, "settings.server.url is missing (or command)"),
+            (r#"{"url":"u","restart":{"often":1}}"#, "settings.restart.often is not a known key"),
+            (
+                r#"{"url":"u","restart":{"max":-1}}"#,
+                "settings.restart.max: expected a whole number from 0 to 1000000 but found -1",
+            ),
+            (
+                r#"{"url":"u","limits":{"stdio_line_bytes":1}}"#,
+                "settings.limits.stdio_line_bytes: expected a whole number from 1024 to 1099511627776 but found 1",
+            ),
+        ] {
+            assert_eq!(target(text).0.unwrap_err().message(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn restart_options_take_the_place_of_the_defaults() {
+        let settings = Settings::read(r#"{"command":"a","restart":{"max":0,"window_ms":5}}"#).unwrap();
+        let want = RestartPolicy { max: 0, window: Duration::from_millis(5), ..RestartPolicy::default() };
+        assert_eq!(settings.restart, want);
+    }
+}

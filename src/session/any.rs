@@ -1,0 +1,127 @@
+//! A session of either era: what the rooms above hold.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::cancel::CancelToken;
+use crate::clock::{Budget, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::answer::Answer;
+use crate::protocol::capability::ServerFacts;
+use crate::protocol::json::Json;
+use crate::session::opening::Opening;
+use crate::session::pages;
+use crate::session::request::{Notes, Request};
+use crate::session::rounds::Retry;
+use crate::session::settings::{Means, SessionSettings};
+use crate::session::speaker::Speaker;
+use crate::transport::{Scope, Transport};
+
+/// A session with a server.
+pub(crate) struct Session {
+    transport: Arc<dyn Transport>,
+    settings: SessionSettings,
+    means: Means,
+    stage: Mutex<Stage>,
+}
+
+/// Where a session stands.
+enum Stage {
+    /// It was not opened yet.
+    New,
+    /// It speaks.
+    Open(Arc<dyn Speaker>),
+    /// It has ended, and an opening that is still under way comes too late.
+    Ended,
+}
+
+impl Session {
+    /// A session over this transport; touches nothing.
+    pub(crate) fn new(transport: Arc<dyn Transport>, settings: SessionSettings, means: Means) -> Self {
+        Self { transport, settings, means, stage: Mutex::new(Stage::New) }
+    }
+
+    /// Finds out which era the server speaks, where that is open, and asks it who it is.
+    ///
+    /// # Errors
+    /// [`Kind::Version`] where no version is spoken by both sides; else what the last request ended with.
+    pub(crate) fn open(&self, cancel: &CancelToken, notes: &mut dyn Notes) -> Result<ServerFacts> {
+        let mut opening = Opening::new(&self.transport, &self.settings, &self.means, cancel);
+        let (speaker, facts) = opening.run(notes)?;
+        let late = {
+            let mut stage = self.stage.lock();
+            let late = matches!(*stage, Stage::Ended);
+            if !late {
+                *stage = Stage::Open(speaker.clone());
+            }
+            late
+        };
+        if late {
+            let patience = &self.settings.patience;
+            speaker.end(Deadline::after(self.means.clock.now(), patience.grace, Budget::Grace));
+            return Err(Error::new(Kind::Closed, "the client is closed"));
+        }
+        Ok(facts)
+    }
+
+    /// Sends a request and returns its answer. What may be mended is mended and sent once more, as a new request.
+    ///
+    /// # Errors
+    /// [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer, and what the transport
+    /// tells.
+    pub(crate) fn ask(
+        &self,
+        request: &Request,
+        retry: &Retry,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
+        self.speaker()?.ask(request, retry, scope, notes)
+    }
+
+    /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
+    /// the `_meta` of this request.
+    ///
+    /// # Errors
+    /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
+    /// a cursor comes twice; else as [`Session::ask`].
+    pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        pages::list_all(&*self.speaker()?, list, scope, notes)
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// [`Kind::Argument`] where `params` is no object; what the transport tells.
+    pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        self.speaker()?.notify(of_method, params, scope)
+    }
+
+    /// Which server this is, for fairness.
+    pub(crate) fn origin(&self) -> &str {
+        self.transport.origin()
+    }
+
+    /// Whether [`Session::end`] has something to tell the server.
+    pub(crate) fn has_farewell(&self) -> bool {
+        self.speaker().is_ok_and(|speaker| speaker.has_farewell())
+    }
+
+    /// Ends the session: what listens stops, and the server is told until the deadline.
+    pub(crate) fn end(&self, deadline: Deadline) {
+        let before = std::mem::replace(&mut *self.stage.lock(), Stage::Ended);
+        match before {
+            Stage::Open(speaker) => speaker.end(deadline),
+            Stage::New | Stage::Ended => {}
+        }
+    }
+
+    fn speaker(&self) -> Result<Arc<dyn Speaker>> {
+        match &*self.stage.lock() {
+            Stage::Open(speaker) => Ok(speaker.clone()),
+            Stage::New => Err(Error::new(Kind::State, "the session is not open")),
+            Stage::Ended => Err(Error::new(Kind::Closed, "the client is closed")),
+        }
+    }
+}

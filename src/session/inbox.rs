@@ -1,0 +1,61 @@
+//! What the server says outside any request: on the GET stream, or on a channel that carries everything.
+
+use std::sync::Arc;
+
+use crate::protocol::jsonrpc::{Message, read, unbatch};
+use crate::protocol::version::has_batches;
+use crate::session::desk::{Asked, Desk};
+use crate::session::request::{Note, Notes};
+use crate::session::standing::Standing;
+use crate::transport::{Flow, FrameSink};
+
+/// The receiver of it.
+pub(super) struct Inbox {
+    desk: Arc<Desk>,
+    standing: Arc<Standing>,
+}
+
+impl Inbox {
+    pub(super) fn new(desk: Arc<Desk>, standing: Arc<Standing>) -> Self {
+        Self { desk, standing }
+    }
+
+    fn one(&self, text: String, notes: &mut dyn Notes) {
+        match read(text, self.desk.limits()) {
+            Ok(Message::Request { id, method, params }) => {
+                self.desk.asked(&self.standing, Asked { id, method, params }, notes);
+            }
+            Ok(Message::Notification { method, params }) => {
+                if self.desk.withdrawn(&method, &params, notes) {
+                    return;
+                }
+                notes.note(match method.as_str() {
+                    "notifications/message" => Note::Log(params),
+                    _ => Note::Other { method, params },
+                });
+            }
+            // What keeps a stream alive (BR-22).
+            Ok(Message::Nothing) => {}
+            Ok(Message::Result { .. } | Message::Fault { .. }) => {
+                notes.note(Note::Oddity("the server sent an answer that no request waits for".into()));
+            }
+            Err(error) => notes.note(Note::Oddity(format!("the server sent what is no message: {error}"))),
+        }
+    }
+}
+
+impl FrameSink for Inbox {
+    fn frame(&mut self, text: String) -> Flow {
+        let outside = self.desk.outside();
+        let mut notes = |note: Note| outside.note(note);
+        if !self.standing.version.is_some_and(has_batches) {
+            self.one(text, &mut notes);
+            return Flow::More;
+        }
+        match unbatch(text, self.desk.limits()) {
+            Ok(parts) => parts.into_iter().for_each(|part| self.one(part, &mut notes)),
+            Err(error) => notes(Note::Oddity(format!("the server sent what is no message: {error}"))),
+        }
+        Flow::More
+    }
+}

@@ -1,0 +1,361 @@
+//! The era of sessions (revisions 2024-11-05 to 2025-11-25): `initialize` first, then requests that lean on it.
+//!
+//! ```text
+//! ask ──> send ──> transport        lost? ──> renew (standing.rs: one for all) ──> once more
+//!           └── LegacyReply <── frames ──> notes, desk (the server's own requests)
+//! inbox <── listen: what belongs to no request
+//! ```
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::cancel::{CancelToken, Why};
+use crate::clock::{Budget, Deadline};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::answer::{Answer, InputRound};
+use crate::protocol::input::read_url_elicitations;
+use crate::protocol::json::Json;
+use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
+use crate::protocol::meta::{progress_token, write_legacy};
+use crate::protocol::method;
+use crate::protocol::version::has_url_errors;
+use crate::session::desk::Desk;
+use crate::session::inbox::Inbox;
+use crate::session::legacy_reply::LegacyReply;
+use crate::session::request::{Note, Notes, Request};
+use crate::session::rounds::Retry;
+use crate::session::settings::{Means, SessionSettings};
+use crate::session::speaker::Speaker;
+use crate::session::standing::{Standing, Standings, Turn};
+use crate::session::verdict::{Verdict, judge};
+use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
+
+/// `URLElicitationRequired` of 2025-11-25.
+const URL_ELICITATION: i64 = -32042;
+/// JSON-RPC 2.0, section 5.1.
+const METHOD_NOT_FOUND: i64 = -32601;
+
+/// A server of the legacy era.
+pub(super) struct Legacy {
+    me: Weak<Self>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) settings: SessionSettings,
+    pub(super) means: Means,
+    pub(super) desk: Arc<Desk>,
+    pub(super) standings: Arc<Standings>,
+    /// Cancelled when the session ends: for what runs by itself.
+    life: Arc<CancelToken>,
+    next_id: AtomicI64,
+}
+
+/// How a request failed.
+struct Failed {
+    verdict: Verdict,
+    /// The session that it leaned on is gone.
+    lost: bool,
+}
+
+impl Legacy {
+    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, means: &Means) -> Arc<Self> {
+        let life: Arc<CancelToken> = Arc::default();
+        let desk =
+            Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            transport,
+            settings: settings.clone(),
+            means: means.clone(),
+            desk,
+            standings: Arc::default(),
+            life,
+            next_id: AtomicI64::new(1),
+        })
+    }
+
+    pub(super) fn next_id(&self) -> i64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a request within a session.
+    pub(super) fn request(
+        &self,
+        standing: &Arc<Standing>,
+        request: &Request,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Json> {
+        self.send(standing, request, scope, notes).map_err(|failed| failed.verdict.error)
+    }
+
+    fn send(
+        &self,
+        standing: &Arc<Standing>,
+        request: &Request,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Json, Failed> {
+        let stop = |error| Failed { verdict: Verdict { error, once_more: false }, lost: false };
+        let id = self.next_id();
+        let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
+        let token = meta.as_deref().and_then(progress_token);
+        let params = write_params(&request.params.body, meta.as_deref());
+        let message = write_legacy_request(id, &request.method, &params);
+        let headers = standing.headers();
+        let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
+        let exchanged = self.transport.exchange(
+            Outgoing { life: standing.life, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            scope,
+            &mut reply,
+        );
+        let (outcome, passed_over) = reply.into_outcome();
+        match (outcome, exchanged) {
+            // The answer counts even where the connection broke just after it.
+            (Some(outcome), _) => outcome.map_err(stop),
+            // The body's one message was none; what is wrong with it says more.
+            (None, Err(Fault::NotAnAnswer { .. })) if passed_over.is_some() => {
+                Err(stop(passed_over.unwrap_or_else(|| Error::new(Kind::Malformed, "no answer"))))
+            }
+            (None, Err(fault)) => {
+                self.tell_cancelled(standing, id, &fault);
+                let lost = standing.id.is_some() && self.is_lost(id, &fault);
+                Err(Failed { verdict: judge(&request.method, fault, &self.settings.limits), lost })
+            }
+            (None, Ok(())) => {
+                Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))
+            }
+        }
+    }
+
+    /// A cut or timed-out request goes on at the server unless it is told (2025-11-25 `basic/utilities/cancellation`;
+    /// `basic/lifecycle`, "Timeouts"). A closing client ends its session instead.
+    fn tell_cancelled(&self, standing: &Arc<Standing>, id: i64, fault: &Fault) {
+        // A channel says so by itself.
+        if self.transport.link() == LinkKind::Stream {
+            return;
+        }
+        let reason = match fault {
+            Fault::Cancelled { why: Why::Host, sent: Sent::Begun } => "the user cancelled the request",
+            Fault::Timeout { sent: Sent::Begun, .. } => "the request ran out of time",
+            Fault::Cancelled { .. }
+            | Fault::Timeout { .. }
+            | Fault::Connect(_)
+            | Fault::Tls(_)
+            | Fault::Io { .. }
+            | Fault::Status(_)
+            | Fault::NotAnAnswer { .. }
+            | Fault::TooLarge { .. }
+            | Fault::Exited { .. }
+            | Fault::NotAgain { .. }
+            | Fault::Start(_)
+            | Fault::Closed => return,
+        };
+        let params = format!("{{\"requestId\":{id},\"reason\":\"{reason}\"}}");
+        self.desk.post(standing, write_notification(method::CANCELLED, &params), "a cancel");
+    }
+
+    /// Whether a refusal says that the session is gone: 404, or 400 without our id (design section 6; real servers
+    /// answer a bogus session with 400 and an error without an id).
+    fn is_lost(&self, id: i64, fault: &Fault) -> bool {
+        let Fault::Status(HttpRefusal { status: status @ (400 | 404), body, .. }) = fault else {
+            return false;
+        };
+        match read(body.clone(), &self.settings.limits) {
+            Ok(Message::Fault { id: wire, fault }) if matches!(wire.matches(id), Match::Exact | Match::Dressed) => {
+                *status == 404 && fault.code != METHOD_NOT_FOUND
+            }
+            Ok(_) | Err(_) => true,
+        }
+    }
+
+    /// A session in place of the one that was lost.
+    fn renew(&self, lost: &Standing, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        match self.standings.turn(lost.number, scope.total, scope.cancel) {
+            Turn::Fresh => Ok(()),
+            Turn::Failed(error) => Err(error),
+            Turn::Cut => Err(match scope.cancel.cancelled() {
+                Some(Why::Host) => Error::new(Kind::Cancelled, "the call was cancelled"),
+                Some(Why::Closing) => Error::new(Kind::Closed, "the client is closed"),
+                None => Error::new(Kind::Timeout, "no new session in time (option timeouts.total_ms)"),
+            }),
+            Turn::Lead(lead) => {
+                notes.note(Note::Oddity("the server lost the session; a new one is started".into()));
+                let done = self.greet(scope, notes).and_then(|greeting| {
+                    let version = self.known(&greeting)?;
+                    let standing = greeting.standing(lead.number(), version);
+                    self.establish(&standing, &greeting, scope, notes).map(|()| standing)
+                });
+                match done {
+                    Ok(standing) => {
+                        lead.stands(standing.clone());
+                        self.listen(&standing);
+                        Ok(())
+                    }
+                    Err(error) => {
+                        lead.failed(&error);
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts to listen to what belongs to no request, on a thread of its own.
+    pub(super) fn listen(&self, standing: &Arc<Standing>) {
+        let Some(me) = self.me.upgrade() else {
+            return;
+        };
+        let standing = standing.clone();
+        let started = self.means.threads.spawn("mcp-listen", Box::new(move || me.run_listening(&standing)));
+        if let Err(refused) = started {
+            self.means.outside.note(Note::Oddity(format!("cannot listen to the server: {refused}")));
+        }
+    }
+
+    fn run_listening(&self, standing: &Arc<Standing>) {
+        let scope =
+            Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
+        let mut inbox = Inbox::new(self.desk.clone(), standing.clone());
+        let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
+            Ok(()) => return,
+            Err(fault) => fault,
+        };
+        match &fault {
+            // 405: the server has no such stream, as it may.
+            Fault::Status(refusal) if refusal.status == 405 => {}
+            Fault::Status(refusal) if refusal.status == 404 && standing.id.is_some() => self.renew_by_itself(standing),
+            Fault::Cancelled { .. } | Fault::Closed => {}
+            Fault::Status(_)
+            | Fault::Timeout { .. }
+            | Fault::Connect(_)
+            | Fault::Tls(_)
+            | Fault::Io { .. }
+            | Fault::NotAnAnswer { .. }
+            | Fault::TooLarge { .. }
+            | Fault::Exited { .. }
+            | Fault::NotAgain { .. }
+            | Fault::Start(_) => {
+                let error = judge("the event stream", fault, &self.settings.limits).error;
+                self.means.outside.note(Note::Oddity(format!("the server's event stream is given up: {error}")));
+            }
+        }
+    }
+
+    /// The listener found the session gone: a new one, so that what the server says is heard again.
+    fn renew_by_itself(&self, standing: &Standing) {
+        let patience = &self.settings.patience;
+        let scope = patience.scope(&self.life, &*self.means.clock, patience.total, Budget::Total);
+        let outside = self.means.outside.clone();
+        if let Err(error) = self.renew(standing, &scope, &mut |note: Note| outside.note(note)) {
+            self.means.outside.note(Note::Oddity(format!("the session is lost, and a new one failed: {error}")));
+        }
+    }
+
+    /// The visits to URLs that an error asks for.
+    fn url_round(&self, standing: &Standing, error: &Error) -> Option<InputRound> {
+        let fault = error.rpc().filter(|fault| fault.code == URL_ELICITATION)?;
+        if !standing.version.is_some_and(has_url_errors) || !self.settings.capabilities.elicitation {
+            return None;
+        }
+        let requests = read_url_elicitations(fault.data.as_deref()?)?;
+        Some(InputRound { requests, unknown: Vec::new(), state: None })
+    }
+
+    fn standing(&self) -> Result<Arc<Standing>> {
+        self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
+    }
+}
+
+impl Speaker for Legacy {
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+        if !retry.is_accepted() {
+            let message = format!("{} needs a visit to a URL first, which was declined", request.method);
+            return Err(Error::new(Kind::InputRefused, message));
+        }
+        let (mut repeated, mut renewed) = (false, false);
+        loop {
+            let standing = self.standing()?;
+            if standing.life != self.transport.life() && !renewed {
+                self.renew(&standing, scope, notes)?;
+                renewed = true;
+                continue;
+            }
+            let failed = match self.send(&standing, request, scope, notes) {
+                Ok(result) => return Ok(Answer::Complete(result)),
+                Err(failed) => failed,
+            };
+            if let Some(round) = self.url_round(&standing, &failed.verdict.error) {
+                return Ok(Answer::InputRequired(round));
+            }
+            if failed.lost && !renewed {
+                // A refusal is an answer: nothing has run, so even a tool call goes out once more (design rule 10).
+                self.renew(&standing, scope, notes)?;
+                renewed = true;
+            } else if failed.verdict.once_more && !repeated {
+                repeated = true;
+            } else {
+                return Err(failed.verdict.error);
+            }
+        }
+    }
+
+    fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        let params = take_params(params, None)?;
+        let message = write_notification(of_method, &write_params(&params.body, params.meta.as_deref()));
+        let mut renewed = false;
+        loop {
+            let standing = self.standing()?;
+            if standing.life != self.transport.life() && !renewed {
+                let outside = self.means.outside.clone();
+                self.renew(&standing, scope, &mut |note: Note| outside.note(note))?;
+                renewed = true;
+                continue;
+            }
+            let headers = standing.headers();
+            let outgoing = Outgoing { life: standing.life, body: &message, headers: &headers, id: None, token: None };
+            let Err(fault) = self.transport.notify(outgoing, scope) else {
+                return Ok(());
+            };
+            // No id is ours: -1 is never given out.
+            if renewed || standing.id.is_none() || !self.is_lost(-1, &fault) {
+                return Err(judge(of_method, fault, &self.settings.limits).error);
+            }
+            let outside = self.means.outside.clone();
+            self.renew(&standing, scope, &mut |note: Note| outside.note(note))?;
+            renewed = true;
+        }
+    }
+
+    fn page_limit(&self) -> usize {
+        self.settings.limits.pages
+    }
+
+    fn has_farewell(&self) -> bool {
+        self.standings.current().is_some_and(|standing| standing.id.is_some())
+    }
+
+    fn end(&self, deadline: Deadline) {
+        self.life.cancel(Why::Closing);
+        let Some(standing) = self.standings.current().filter(|standing| standing.id.is_some()) else {
+            return self.transport.close();
+        };
+        let never = CancelToken::new();
+        let scope = Scope { cancel: &never, total: deadline, idle: None, connect: self.settings.patience.connect };
+        // 405 is an answer as well, and a server that cannot be told will find out by itself.
+        drop(self.transport.end_session(&standing.headers(), &scope));
+        self.transport.close();
+    }
+}
+
+impl Drop for Legacy {
+    fn drop(&mut self) {
+        self.life.cancel(Why::Closing);
+    }
+}
+
+/// `params` from members that each have a comma behind, and a `_meta`.
+fn write_params(body: &str, meta: Option<&str>) -> String {
+    match meta {
+        Some(meta) => format!("{{{body}\"_meta\":{meta}}}"),
+        None => format!("{{{}}}", body.trim_end_matches(',')),
+    }
+}

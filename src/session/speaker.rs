@@ -1,0 +1,26 @@
+//! What a session of either era does.
+
+use crate::clock::Deadline;
+use crate::error::Result;
+use crate::protocol::answer::Answer;
+use crate::session::request::{Notes, Request};
+use crate::session::rounds::Retry;
+use crate::transport::Scope;
+
+/// One era's way to speak.
+pub(super) trait Speaker: Send + Sync {
+    /// Sends a request and returns its answer.
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer>;
+
+    /// Sends a notification.
+    fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()>;
+
+    /// The most pages of a list.
+    fn page_limit(&self) -> usize;
+
+    /// Whether the server is told of the end.
+    fn has_farewell(&self) -> bool;
+
+    /// Ends the session: what listens stops, and the server is told until the deadline.
+    fn end(&self, deadline: Deadline);
+}

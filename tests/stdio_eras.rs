@@ -1,0 +1,244 @@
+//! Local servers of both eras as child processes, over the C ABI.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "support/abi.rs"]
+mod abi;
+
+use std::path::PathBuf;
+
+use abi::*;
+use mcpnative::ffi::server::{MCP_SERVER_ERA, MCP_SERVER_VERSION};
+
+const ARGUMENTS: &str = "MCPNATIVE_TEST_SERVER";
+
+/// Not a test: this program as the server of another one.
+#[test]
+fn the_server() {
+    let Ok(arguments) = std::env::var(ARGUMENTS) else {
+        return;
+    };
+    let arguments: Vec<String> = serde_json::from_str(&arguments).unwrap();
+    mcp_test_server::main(arguments.into_iter());
+    std::process::exit(0);
+}
+
+/// A server to be, and the record that it keeps.
+struct Local {
+    script: Value,
+    record: PathBuf,
+}
+
+impl Local {
+    fn new(name: &str, script: Value) -> Self {
+        let record = std::env::temp_dir().join(format!("mcpnative-eras-{name}-{}", std::process::id()));
+        drop(std::fs::remove_file(&record));
+        Self { script, record }
+    }
+
+    fn settings(&self, more: Value) -> Value {
+        let arguments = json!(["--stdio", "--script-json", self.script.to_string(), "--record", self.record]);
+        let mut all = json!({
+            "command": std::env::current_exe().unwrap(),
+            "args": ["--exact", "the_server", "--nocapture", "--quiet"],
+            "env": {ARGUMENTS: arguments.to_string()},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        all
+    }
+
+    fn client(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
+        let client = Client::new(&self.settings(more));
+        prepare(&client);
+        client.open().unwrap();
+        client
+    }
+
+    fn ready(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
+        let client = self.client(more, prepare);
+        client.wait_open().unwrap();
+        client
+    }
+
+    /// The methods that it heard, in their order.
+    fn heard(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
+        let mut heard = Vec::<([Option<i64>; 2], String)>::new();
+        for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            // An entry comes again at each change of it; each process counts from its own beginning.
+            let key = ["number", "at_us"].map(|member| entry[member].as_i64());
+            if let Some(method) = entry["method"].as_str()
+                && !heard.iter().any(|(known, _)| *known == key)
+            {
+                heard.push((key, method.to_owned()));
+            }
+        }
+        heard.into_iter().map(|(_, method)| method).collect()
+    }
+
+    fn count(&self, method: &str) -> usize {
+        self.heard().iter().filter(|heard| *heard == method).count()
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.record));
+    }
+}
+
+fn legacy(name: &str) -> Local {
+    Local::new(name, json!({"options": {"era": "legacy"}}))
+}
+
+fn probe(options: Value, answer: Value) -> Value {
+    json!({"options": options, "rules": [{"match": {"method": "server/discover", "nth": 1}, "do": answer}]})
+}
+
+fn era_of(client: &Client) -> String {
+    client.server().text(MCP_SERVER_ERA).unwrap()
+}
+
+#[test]
+fn br_10_every_answer_to_the_probe_that_is_not_modern_leads_to_initialize() {
+    let only = json!({"era": "legacy"});
+    for (name, script) in [
+        ("a-silent", json!({"options": {"era": "legacy", "legacy": {"early": "silent"}}})),
+        ("a-late", probe(only.clone(), json!({"delay_ms": 900, "error": {"code": -32601, "message": "late"}}))),
+        ("b", json!({"options": only})),
+        ("c", probe(only.clone(), json!({"error": {"code": -32602, "message": "Invalid request parameters"}}))),
+        ("d", probe(only.clone(), json!({"error": {"code": -32600, "message": "no"}, "id": "null"}))),
+    ] {
+        let server = Local::new(name, script);
+        let client =
+            server.ready(json!({"timeouts": {"probe_ms": if name.starts_with('a') { 300 } else { 20_000 }}}), |_| {});
+        assert_eq!(era_of(&client), "legacy", "{name}");
+        assert_eq!(client.server().text(MCP_SERVER_VERSION).as_deref(), Some("2025-11-25"), "{name}");
+        assert!(client.tool_names().unwrap().contains(&"echo".to_owned()), "{name}");
+        client.run("sleep", json!({"ms": 800})).unwrap();
+        drop(client);
+        // Before initialize a legacy server hears nothing but the probe.
+        let heard = server.heard();
+        assert_eq!(heard[..3], ["server/discover", "initialize", "notifications/initialized"], "{name}: {heard:?}");
+        assert_eq!(server.count("notifications/cancelled"), 0, "{name}");
+    }
+}
+
+#[test]
+fn br_10_a_list_of_versions_is_read() {
+    let refusal =
+        |supported: Value| json!({"error": {"code": -32022, "message": "no", "data": {"supported": supported}}});
+    let both = json!({"era": "both"});
+    let server = Local::new("e", probe(both.clone(), refusal(json!(["2026-07-28", "2025-11-25"]))));
+    assert_eq!(era_of(&server.ready(json!({}), |_| {})), "modern");
+    assert_eq!(server.count("initialize"), 0);
+
+    let server = Local::new("e-legacy", probe(both.clone(), refusal(json!(["2025-11-25"]))));
+    assert_eq!(era_of(&server.ready(json!({}), |_| {})), "legacy");
+
+    let server = Local::new("f", probe(both, refusal(json!(["2031-01-01"]))));
+    let client = server.client(json!({}), |_| {});
+    assert_eq!(client.wait_open().unwrap_err().status, MCP_E_VERSION);
+    assert_eq!(server.count("initialize"), 0);
+}
+
+#[test]
+fn a_server_that_ends_at_the_probe_is_started_again_for_initialize() {
+    let server = Local::new("gone", probe(json!({"era": "legacy"}), json!({"nothing": true, "exit": 3})));
+    let client = server.ready(json!({}), |_| {});
+    assert_eq!(era_of(&client), "legacy");
+    assert!(!client.run("echo", json!({})).unwrap().is_error());
+    assert_eq!((server.count("server/discover"), server.count("initialize")), (1, 1));
+}
+
+#[test]
+fn the_settings_may_name_the_era() {
+    let server = Local::new("named", json!({"options": {"era": "both"}}));
+    for (era, want) in [("auto", "modern"), ("modern", "modern"), ("legacy", "legacy")] {
+        assert_eq!(era_of(&server.ready(json!({"era": era}), |_| {})), want);
+    }
+    let server = legacy("wrong");
+    let client = server.client(json!({"era": "modern"}), |_| {});
+    assert_eq!(client.wait_open().unwrap_err().status, MCP_E_VERSION);
+    assert_eq!(server.count("initialize"), 0);
+}
+
+#[test]
+fn calls_progress_and_questions_are_those_of_any_other_server() {
+    let server = legacy("calls");
+    let client = server.ready(json!({"log_level": "debug"}), |client| {
+        client.record(&[MCP_EVENT_PROGRESS, MCP_EVENT_LOG_MESSAGE, MCP_EVENT_CALL_DONE]);
+        for (kind, content) in [
+            (MCP_EVENT_ELICITATION, json!({"answer": "yes"})),
+            (MCP_EVENT_SAMPLING, json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}})),
+            (MCP_EVENT_ROOTS, json!({"roots": []})),
+        ] {
+            let events = client.events.clone();
+            client.on(kind, move |event| {
+                assert_eq!(event.input().unwrap().reply(&content), Ok(MCP_OK));
+                events.add(event);
+            });
+        }
+    });
+    assert!(client.run("add", json!({"a": 2, "b": 3})).unwrap().text().unwrap().contains('5'));
+    let call = client.start("progress", json!({"n": 3}), json!({}));
+    assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
+    client.events.nth(MCP_EVENT_PROGRESS, 3);
+    let progress = client.events.of(MCP_EVENT_PROGRESS);
+    assert!(progress.iter().all(|event| event.call_id() == Some(call.id())));
+    for (tool, kind) in [
+        ("ask_elicitation", MCP_EVENT_ELICITATION),
+        ("ask_sampling", MCP_EVENT_SAMPLING),
+        ("ask_roots", MCP_EVENT_ROOTS),
+    ] {
+        let call = client.start(tool, json!({}), json!({}));
+        assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{tool}");
+        assert!(!call.answer().unwrap().is_error(), "{tool}: {:?}", call.answer().unwrap().text());
+        assert_eq!(client.events.nth(kind, 1).call_id(), Some(call.id()), "{tool}");
+    }
+    assert!(!client.run("ask_ping", json!({})).unwrap().is_error());
+    // With two calls open nothing says whose question it is: it belongs to none, and is answered all the same.
+    let (slow, call) =
+        (client.start("sleep", json!({"ms": 2_000}), json!({})), client.start("ask_roots", json!({}), json!({})));
+    assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
+    assert!(!call.answer().unwrap().is_error());
+    assert_eq!(slow.wait(PATIENCE_MS), Ok(MCP_OK));
+}
+
+#[test]
+fn a_question_may_take_longer_than_the_limits_and_goes_with_its_call() {
+    let server = legacy("limits");
+    let client = server.ready(json!({"timeouts": {"idle_ms": 1_000, "total_ms": 1_500}}), |client| {
+        client.record(&[MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN, MCP_EVENT_CALL_DONE]);
+    });
+    let call = client.start("ask_elicitation", json!({}), json!({}));
+    let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
+    let asked = now_ms();
+    until("longer than both limits", || now_ms() - asked > 2_000);
+    assert_eq!(input.reply(&json!({"answer": "yes"})), Ok(MCP_OK));
+    assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
+
+    let call = client.start("ask_elicitation", json!({}), json!({}));
+    client.events.nth(MCP_EVENT_ELICITATION, 2);
+    assert_eq!(call.cancel(), MCP_OK);
+    assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CANCELLED);
+    client.events.nth(MCP_EVENT_INPUT_WITHDRAWN, 1);
+    until("the server is told, once", || server.count("notifications/cancelled") == 1);
+    assert!(!client.run("echo", json!({})).unwrap().is_error());
+    drop(client);
+    assert_eq!(server.count("notifications/cancelled"), 1);
+}
+
+#[test]
+fn a_session_ends_with_its_process_and_the_next_request_begins_another() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    let server = Local::new("restart", json!({"options": {"era": "legacy"}, "rules": [crash]}));
+    let client = server.ready(json!({"era": "legacy"}), |_| {});
+    assert_eq!(client.run("count", json!({"name": "n"})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN);
+    assert!(!client.run("echo", json!({})).unwrap().is_error());
+    drop(client);
+    let heard = server.heard();
+    let calls = heard.iter().filter(|method| *method == "tools/call").count();
+    assert_eq!((server.count("initialize"), server.count("notifications/initialized"), calls), (2, 2, 2), "{heard:?}");
+}
