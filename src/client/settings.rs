@@ -77,6 +77,7 @@ impl Settings {
         let value: Value = serde_json::from_str(text)
             .map_err(|fault| Error::new(Kind::Argument, format!("settings are not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "settings")?;
+        check_keys(&doc)?;
         let mut warnings = Vec::new();
         let settings = Self {
             target: Target::read(&mut doc, &mut warnings)?,
@@ -93,7 +94,6 @@ impl Settings {
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
             warnings,
         };
-        doc.finish()?;
         Ok(settings)
     }
 
@@ -103,6 +103,43 @@ impl Settings {
         let mut hasher = DefaultHasher::new();
         self.target.hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+/// The keys of the document.
+const KEYS: [&str; 19] = [
+    "url",
+    "headers",
+    "server",
+    "command",
+    "args",
+    "env",
+    "inherit_env",
+    "cwd",
+    "restart",
+    "client",
+    "era",
+    "timeouts",
+    "limits",
+    "tasks",
+    "input",
+    "extensions",
+    "max_in_flight",
+    "queue_limit",
+    "log_level",
+];
+
+/// Looked at before anything is missed: a mistyped `url` is named as what it is.
+fn check_keys(doc: &Doc) -> Result<()> {
+    match doc.members.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) if key == "mcpServers" => {
+            Err(Error::new(Kind::Argument, "settings.mcpServers: give one of its entries, as settings.server"))
+        }
+        Some(key) => {
+            let key = crate::error::one_line(key);
+            Err(Error::new(Kind::Argument, format!("settings.{key} is not a known key")))
+        }
     }
 }
 
@@ -380,6 +417,8 @@ mod tests {
             ("{}", "settings.url is missing (or command, or server)"),
             (r#"{"url":7}"#, "settings.url: expected a string but found a number"),
             (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
+            (r#"{"urll":"u"}"#, "settings.urll is not a known key"),
+            (r#"{"mcpServers":{}}"#, "settings.mcpServers: give one of its entries, as settings.server"),
             (
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
                 "settings.tasks.enabled: expected true or false but found a string",
