@@ -245,6 +245,25 @@ impl Error {
         self
     }
 
+    /// The same error without these texts: a server may echo the credentials that it was sent.
+    #[must_use]
+    pub fn masked(mut self, secrets: &[String]) -> Self {
+        let inner = &self.0;
+        let texts = [Some(inner.message.as_ref()), inner.rpc.as_ref().map(|fault| fault.message.as_str())];
+        let data = inner.rpc.as_ref().and_then(|fault| fault.data.as_deref());
+        let echoed = |text: &str| secrets.iter().any(|secret| text.contains(secret.as_str()));
+        if !texts.into_iter().flatten().chain(data).any(echoed) {
+            return self;
+        }
+        let inner = Arc::make_mut(&mut self.0);
+        inner.message = mask(&inner.message, secrets).into();
+        if let Some(fault) = &mut inner.rpc {
+            fault.message = mask(&fault.message, secrets);
+            fault.data = fault.data.as_deref().map(|data| mask(data, secrets));
+        }
+        self
+    }
+
     /// What kind of error this is.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -302,10 +321,21 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// A text with stars in place of these.
+#[must_use]
+pub fn mask(text: &str, secrets: &[String]) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+}
+
+/// Control characters, line and paragraph separators, and those that turn the direction of what follows.
+fn breaks_a_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A peer's text made fit for one line of a message: control characters become spaces, and 300 characters are enough.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    let mut out: String = text.chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut out: String = text.chars().take(300).map(|c| if breaks_a_line(c) { ' ' } else { c }).collect();
     if out.len() < text.len() && text.chars().nth(300).is_some() {
         out.push('…');
     }
@@ -321,6 +351,19 @@ mod tests {
         assert_eq!(one_line("a\r\nb"), "a  b");
         assert_eq!(one_line(&"x".repeat(400)).chars().count(), 301);
         assert_eq!(one_line("é"), "é");
+        assert_eq!(one_line("a\u{202e}b\u{2028}c"), "a b c");
+    }
+
+    #[test]
+    fn an_echoed_secret_is_masked_everywhere() {
+        let fault =
+            RpcFault { code: 1, message: "you sent canary-1".into(), data: Some("{\"a\":\"canary-1\"}".into()) };
+        let error = Error::from_rpc(fault).masked(&["canary-1".to_owned()]);
+        assert_eq!(error.message(), "the server answered with error 1: you sent ***");
+        assert_eq!(
+            error.rpc().map(|f| (f.message.as_str(), f.data.as_deref())),
+            Some(("you sent ***", Some("{\"a\":\"***\"}")))
+        );
     }
 
     #[test]

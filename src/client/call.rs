@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::event::{Event, EventKind};
-use crate::client::follow::{TaskHandle, Waited};
+use crate::client::follow::{TaskHandle, Waited, check_questions};
 use crate::client::handle::{Activity, Client, guarded};
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::logging::{LogLevel, log};
@@ -25,6 +25,7 @@ use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
 use crate::protocol::meta::check_host;
+use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry};
 use crate::tasks::FollowOptions;
@@ -449,7 +450,12 @@ impl Call {
             Ok(Answer::Complete(result)) => Step::Over(CallEnd::Result(Arc::new(ResultView::new(result)))),
             Ok(Answer::Task(seed)) => Step::Task(seed),
             Ok(Answer::InputRequired(round)) => Step::Asked(round),
-            Err(error) => Step::Over(CallEnd::Failed(error)),
+            Err(error) => {
+                // What an earlier round did is done: only a first try that never left may be repeated without a thought.
+                let first = self.state.lock().rounds == 0;
+                let safe = error.retry_safe() && (first || method::is_idempotent(&self.request.method));
+                Step::Over(CallEnd::Failed(error.with_retry_safe(safe)))
+            }
         }
     }
 
@@ -501,6 +507,7 @@ impl Call {
 
     fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
         let client = &self.client;
+        check_questions(&seed, client.settings().limits.input_requests)?;
         let about = TaskAbout {
             tool: self.request.params.name.clone().unwrap_or_default(),
             tool_call_id: self.options.tool_call_id.clone(),
@@ -536,6 +543,14 @@ impl Call {
         };
         if rounds > limit {
             return self.finish(CallEnd::Failed(too_large("the number of input rounds", limit, "input_rounds")));
+        }
+        let most = self.client.settings().limits.input_requests;
+        if round.requests.len() + round.unknown.len() > most {
+            return self.finish(CallEnd::Failed(too_large(
+                "the number of questions of a call",
+                most,
+                "input_requests",
+            )));
         }
         if let Some((key, of_method)) = round.unknown.first() {
             let text = format!("the server asks {} by the unknown method {of_method}", quote(key));

@@ -130,6 +130,11 @@ impl Event {
         }
     }
 
+    /// The size of its text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.json.as_ref().map_or(0, |json| json.text().len())
+    }
+
     /// The source whose latest event may stand for this one when the queue is full; `None` for what is never dropped.
     pub(crate) fn source(&self) -> Option<Source> {
         match self.kind {

@@ -10,12 +10,13 @@ use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
 use crate::client::handle::{Activity, Client};
 use crate::client::input::{Asker, Input, decline, event_kind};
-use crate::client::settings::{InputPolicy, Timeouts};
+use crate::client::settings::{InputPolicy, Settings, Timeouts};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
 use crate::protocol::json::quote;
+use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry, Session};
@@ -33,11 +34,13 @@ pub(crate) struct Wire {
     session: Arc<Session>,
     clock: Arc<dyn Clock>,
     timeouts: Timeouts,
+    most_questions: usize,
 }
 
 impl Wire {
-    pub(crate) fn new(session: Arc<Session>, clock: Arc<dyn Clock>, timeouts: Timeouts) -> Self {
-        Self { session, clock, timeouts }
+    pub(crate) fn new(session: Arc<Session>, clock: Arc<dyn Clock>, settings: &Settings) -> Self {
+        let most_questions = settings.limits.input_requests;
+        Self { session, clock, timeouts: settings.timeouts, most_questions }
     }
 
     fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<crate::protocol::json::Json> {
@@ -72,6 +75,7 @@ impl TaskWire for Wire {
         if task.id != task_id {
             return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
         }
+        check_questions(&task, self.most_questions)?;
         Ok(task)
     }
 
@@ -87,6 +91,17 @@ impl TaskWire for Wire {
     fn origin(&self) -> &str {
         self.session.origin()
     }
+}
+
+/// A task must not ask more at once than the host allows: each question costs the host something.
+///
+/// # Errors
+/// [`Kind::TooLarge`]. Of a poll it is a failed one: the task is followed on.
+pub(crate) fn check_questions(task: &Task, most: usize) -> Result<()> {
+    if task.inputs.len() + task.unknown_inputs.len() > most {
+        return Err(too_large("the number of questions of a task", most, "input_requests"));
+    }
+    Ok(())
 }
 
 /// The program's side of one task.

@@ -203,6 +203,7 @@ impl Client {
             era: settings.era,
             patience: self.patience(),
             key: settings.key(),
+            secrets: settings.secrets(),
         };
         let runtime = &self.runtime;
         let means = Means {
@@ -213,7 +214,7 @@ impl Client {
             verdicts: runtime.verdicts.clone(),
         };
         let session = Arc::new(Session::new(self.transport.clone(), session, means));
-        let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings.timeouts));
+        let wire = Arc::new(Wire::new(session.clone(), self.runtime.clock.clone(), settings));
         let group = self.runtime.engine.group()?;
         Ok(Link { session, wire, group, policies })
     }

@@ -14,6 +14,9 @@ use crate::error::{Error, Kind, Result};
 /// Events delivered in one go before others of the pool or queue get their turn.
 const BATCH: usize = 64;
 
+/// The texts of waiting events that may give way; beyond, they do. Chosen so that one large message always fits.
+const MOST_BYTES: usize = 64 << 20;
+
 /// Who delivers.
 #[derive(Clone)]
 pub(crate) enum Outlet {
@@ -65,6 +68,8 @@ struct State {
     /// Somebody delivers, or is about to.
     scheduled: bool,
     phase: Phase,
+    /// The texts of those events that may give way.
+    bytes: usize,
     delivered: u64,
     coalesced: u64,
     dropped: u64,
@@ -99,6 +104,7 @@ impl Mailbox {
                 first: 0,
                 latest: HashMap::new(),
                 scheduled: false,
+                bytes: 0,
                 phase: Phase::Running,
                 delivered: 0,
                 coalesced: 0,
@@ -305,15 +311,18 @@ impl State {
             return true;
         };
         let key = (event.kind, source);
-        if self.events.len() >= limit {
+        self.bytes += event.bytes();
+        if self.events.len() >= limit || self.bytes > MOST_BYTES {
             let older = self.latest.get(&key).and_then(|number| number.checked_sub(self.first));
             if let Some(slot) = older.and_then(|at| self.events.get_mut(at as usize)) {
-                *slot = event;
+                let older = std::mem::replace(slot, event);
+                self.bytes -= older.bytes();
                 self.coalesced += 1;
                 return false;
             }
             // A flood from ever new sources: keep room for what must not be lost.
-            if self.events.len() >= limit.saturating_mul(2) {
+            if self.events.len() >= limit.saturating_mul(2) || self.bytes > MOST_BYTES {
+                self.bytes -= event.bytes();
                 self.dropped += 1;
                 return false;
             }
@@ -326,6 +335,7 @@ impl State {
     fn take_out(&mut self) -> Option<Arc<Event>> {
         let event = self.events.pop_front()?;
         if let Some(source) = event.source() {
+            self.bytes -= event.bytes();
             let key = (event.kind, source);
             if self.latest.get(&key) == Some(&self.first) {
                 self.latest.remove(&key);
@@ -390,6 +400,19 @@ mod tests {
         (0..10).for_each(|_| mailbox.post(Event::new(EventKind::TaskCreated)));
         let counters = mailbox.counters();
         assert_eq!((counters.queued, counters.dropped), (16, 94));
+    }
+
+    #[test]
+    fn large_texts_are_bounded_by_their_bytes() {
+        let (_queue, mailbox, _, _) = with_limit(1000);
+        let megabyte = "x".repeat(1 << 20);
+        (0..100).for_each(|call| mailbox.post(progress(call, &megabyte)));
+        let counters = mailbox.counters();
+        assert_eq!((counters.queued, counters.dropped), (64, 36));
+        mailbox.post(progress(3, &megabyte));
+        assert_eq!(mailbox.counters().coalesced, 1);
+        mailbox.post(Event::new(EventKind::TaskDone));
+        assert_eq!(mailbox.counters().queued, 65);
     }
 
     #[test]

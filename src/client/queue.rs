@@ -108,7 +108,7 @@ impl Queue {
     /// the host may be waiting for just that.
     ///
     /// # Errors
-    /// [`Kind::Reentrant`] inside a callback.
+    /// [`Kind::Reentrant`] inside a callback; [`Kind::Closed`] where the queue was freed meanwhile.
     pub(crate) fn dispatch(&self, deadline: Deadline) -> Result<usize> {
         if in_callback() {
             return Err(Error::new(Kind::Reentrant, "a queue cannot be served inside a callback"));
@@ -120,6 +120,9 @@ impl Queue {
                 return Ok(delivered);
             }
             let mut state = self.state.lock();
+            if state.closed {
+                return Err(Error::new(Kind::Closed, "the queue was freed"));
+            }
             if std::mem::take(&mut state.woken) {
                 self.descriptor_follows(&state);
                 return Ok(0);

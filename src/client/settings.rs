@@ -97,6 +97,22 @@ impl Settings {
         Ok(settings)
     }
 
+    /// What must never be told again: the values of the headers, and the token of a `Bearer` or `Basic` one alone.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        /// Shorter ones would mask ordinary words; chosen, because a credential of this length protects nothing.
+        const SHORTEST: usize = 6;
+        let Target::Http { headers, .. } = &self.target else {
+            return Vec::new();
+        };
+        let values =
+            headers.iter().flat_map(|(_, value)| [value.as_str(), value.rsplit(' ').next().unwrap_or_default()]);
+        let mut secrets: Vec<String> = values.filter(|text| text.len() >= SHORTEST).map(str::to_owned).collect();
+        // The longest first, so that no rest of it stays.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
+        secrets
+    }
+
     /// Which server configuration this is, for what is remembered of servers. Headers count: behind one URL, they may
     /// choose the server. A hash, because some of them are secrets.
     pub(crate) fn key(&self) -> u64 {
@@ -194,6 +210,7 @@ fn read_limits(doc: &mut Doc) -> Result<Limits> {
             ("pages", &mut limits.pages, 1),
             ("nesting", &mut limits.nesting, 8),
             ("input_rounds", &mut limits.input_rounds, 0),
+            ("input_requests", &mut limits.input_requests, 1),
         ] {
             if let Some(value) = part.count(key, least, MOST)? {
                 *slot = value;

@@ -276,7 +276,34 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     {
         return Some(Cow::Borrowed(text));
     }
-    serde_json::from_str(raw).ok().map(|Name(text)| text)
+    match serde_json::from_str(raw) {
+        Ok(Name(text)) => Some(text),
+        // Half of a surrogate pair, as servers of UTF-16 languages write them: no character, and no reason to lose the rest.
+        Err(_) => serde_json::from_str::<String>(&without_lone_surrogates(raw)).ok().map(Cow::Owned),
+    }
+}
+
+/// A JSON string with U+FFFD in place of each `\\u` escape that is half of a surrogate pair.
+fn without_lone_surrogates(raw: &str) -> String {
+    let unit = |at: usize| {
+        let escape = raw.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(escape, 16).ok()
+    };
+    let (mut out, mut at) = (String::with_capacity(raw.len()), 0);
+    while let Some(found) = raw[at..].find('\\') {
+        let escape = at + found;
+        out.push_str(&raw[at..escape]);
+        let (length, text) = match (unit(escape), unit(escape + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => (12, raw.get(escape..escape + 12)),
+            (Some(0xD800..=0xDFFF), _) => (6, Some("\\ufffd")),
+            (Some(_), _) => (6, raw.get(escape..escape + 6)),
+            (None, _) => (2, raw.get(escape..escape + 2)),
+        };
+        out.push_str(text.unwrap_or_default());
+        at = (escape + length).min(raw.len());
+    }
+    out.push_str(&raw[at..]);
+    out
 }
 
 fn split_elements(text: &str) -> Option<Vec<&str>> {
@@ -411,6 +438,18 @@ mod tests {
         assert_eq!(part.text(), r#"{"x":1}"#);
         assert!(Arc::ptr_eq(&part.buffer, &json.buffer));
         assert_eq!(json.slice("elsewhere").text(), "elsewhere");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_does_not_lose_the_rest() {
+        for (raw, want) in [
+            (r#""a\ud800b""#, "a\u{fffd}b"),
+            (r#""\udc00\n\\ud800""#, "\u{fffd}\n\\ud800"),
+            (r#""\ud83d\ude00\ud83d""#, "\u{1f600}\u{fffd}"),
+            (r#""é\ud800""#, "é\u{fffd}"),
+        ] {
+            assert_eq!(string(raw).as_deref(), Some(want), "{raw}");
+        }
     }
 
     #[test]

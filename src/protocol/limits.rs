@@ -19,6 +19,8 @@ pub struct Limits {
     pub nesting: usize,
     /// `input_rounds`: rounds of input requests in one call.
     pub input_rounds: usize,
+    /// `input_requests`: questions that are open at once, of a call or of a task.
+    pub input_requests: usize,
 }
 
 impl Default for Limits {
@@ -31,6 +33,7 @@ impl Default for Limits {
             pages: 1_000,
             nesting: 128,
             input_rounds: 10,
+            input_requests: 256,
         }
     }
 }

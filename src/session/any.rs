@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::clock::{Budget, Deadline};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, mask};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
 use crate::protocol::json::Json;
 use crate::session::opening::Opening;
 use crate::session::pages;
-use crate::session::request::{Notes, Request};
+use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
@@ -48,7 +48,7 @@ impl Session {
     /// [`Kind::Version`] where no version is spoken by both sides; else what the last request ended with.
     pub(crate) fn open(&self, cancel: &CancelToken, notes: &mut dyn Notes) -> Result<ServerFacts> {
         let mut opening = Opening::new(&self.transport, &self.settings, &self.means, cancel);
-        let (speaker, facts) = opening.run(notes)?;
+        let (speaker, facts) = self.masked(opening.run(&mut self.quiet(notes)))?;
         let late = {
             let mut stage = self.stage.lock();
             let late = matches!(*stage, Stage::Ended);
@@ -77,7 +77,7 @@ impl Session {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Answer> {
-        self.speaker()?.ask(request, retry, scope, notes)
+        self.masked(self.speaker()?.ask(request, retry, scope, &mut self.quiet(notes)))
     }
 
     /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
@@ -87,7 +87,7 @@ impl Session {
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
     pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        pages::list_all(&*self.speaker()?, list, scope, notes)
+        self.masked(pages::list_all(&*self.speaker()?, list, scope, &mut self.quiet(notes)))
     }
 
     /// Sends a notification.
@@ -95,7 +95,7 @@ impl Session {
     /// # Errors
     /// [`Kind::Argument`] where `params` is no object; what the transport tells.
     pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
-        self.speaker()?.notify(of_method, params, scope)
+        self.masked(self.speaker()?.notify(of_method, params, scope))
     }
 
     /// Which server this is, for fairness.
@@ -114,6 +114,25 @@ impl Session {
         match before {
             Stage::Open(speaker) => speaker.end(deadline),
             Stage::New | Stage::Ended => {}
+        }
+    }
+
+    fn masked<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| error.masked(&self.settings.secrets))
+    }
+
+    /// Passes notes on, without the credentials in what is logged.
+    fn quiet<'a>(&'a self, notes: &'a mut dyn Notes) -> impl FnMut(Note) + 'a {
+        move |note| {
+            notes.note(match note {
+                Note::Oddity(line) => Note::Oddity(mask(&line, &self.settings.secrets)),
+                note @ (Note::Progress(_)
+                | Note::Log(_)
+                | Note::Other { .. }
+                | Note::Asked(_)
+                | Note::Withdrawn(_)
+                | Note::Stderr(_)) => note,
+            });
         }
     }
 

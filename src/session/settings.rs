@@ -69,6 +69,8 @@ pub(crate) struct SessionSettings {
     pub patience: Patience,
     /// Which server configuration this is, for [`Verdicts`].
     pub key: u64,
+    /// The credentials that the requests carry: masked where a server echoes them in an error or in what is logged.
+    pub secrets: Vec<String>,
 }
 
 /// Where notes go that belong to no request. Called on any thread; must not block.

@@ -59,10 +59,10 @@ fn lost(of_method: &str, sent: Sent, detail: &str) -> Verdict {
         return Verdict { error, once_more: true };
     }
     if method::is_idempotent(of_method) {
-        let error = Error::new(Kind::Io, format!("the connection broke before the answer: {detail}"));
+        let error = Error::new(Kind::Io, format!("no answer came: {detail}"));
         return Verdict { error, once_more: method::only_reads(of_method) };
     }
-    let message = format!("the connection broke before the answer, so {of_method} may or may not have run: {detail}");
+    let message = format!("no answer came, so {of_method} may or may not have run: {detail}");
     Verdict { error: Error::new(Kind::OutcomeUnknown, message), once_more: false }
 }
 

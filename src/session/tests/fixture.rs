@@ -270,6 +270,7 @@ pub(super) fn settings(era: EraChoice) -> SessionSettings {
             grace: Some(BOUND),
         },
         key: 1,
+        secrets: Vec::new(),
     }
 }
 
