@@ -229,6 +229,10 @@ fn wrong_arguments(functions: &[Function], code: &mut String) {
                     add("MCP_E_ARGUMENT", &[(at, "\"\"")]);
                 }
                 Role::Name => add("MCP_E_UTF8", &[(at, "\"a\\xff\"")]),
+                // What goes through a stream is any bytes, and why it ended is any text.
+                Role::Text if function.name.starts_with("mcp_stream_") => {
+                    add("MCP_E_ARGUMENT", &[(at, "NULL"), (at + 1, "3")]);
+                }
                 Role::Text => {
                     add("MCP_E_ARGUMENT", &[(at, "NULL"), (at + 1, "3")]);
                     add("MCP_E_UTF8", &[(at, "\"{\\xff}\""), (at + 1, "3")]);
