@@ -4,7 +4,10 @@
 
 #include "check.h"
 
-enum { K_client, K_queue, K_call, K_task, K_snapshot, K_event, K_input, K_error, K_result, K_server, K_text, KINDS };
+enum {
+    K_client, K_queue, K_call, K_task, K_snapshot, K_event, K_input, K_error, K_result, K_server, K_text, K_stream,
+    KINDS
+};
 
 struct world {
     void *of[KINDS];
@@ -27,6 +30,13 @@ static void world_on_question(mcp_event *event, void *user)
 static void world_destroyed(void *user)
 {
     count(&((struct world *)user)->destroyed);
+}
+
+static void write_nowhere(const char *bytes, size_t length, void *user)
+{
+    (void)bytes;
+    (void)length;
+    (void)user;
 }
 
 UNUSED static struct world *world_make(void)
@@ -77,6 +87,9 @@ UNUSED static struct world *world_make(void)
     STATUS(MCP_OK, mcp_client_stats(client, &text));
     world->of[K_server] = server;
     world->of[K_text] = text;
+    mcp_stream *stream = NULL;
+    STATUS(MCP_OK, mcp_stream_new(write_nowhere, NULL, NULL, NULL, &stream));
+    world->of[K_stream] = stream;
     for (int kind = 0; kind < KINDS; kind++)
         CHECK(world->of[kind] != NULL);
     return world;

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 /// The kinds of handles, as `tests/c/world.h` numbers them.
-const KINDS: [&str; 11] =
-    ["client", "queue", "call", "task", "snapshot", "event", "input", "error", "result", "server", "text"];
+const KINDS: [&str; 12] =
+    ["client", "queue", "call", "task", "snapshot", "event", "input", "error", "result", "server", "text", "stream"];
 
 /// What a parameter is for, by its type and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,9 @@ fn role(kind: &str, name: &str, measured: bool) -> Role {
         ("int32_t*" | "int64_t*", _) => Role::NumberOut(bare.trim_end_matches('*').to_owned()),
         ("int32_t" | "mcp_status" | "int64_t", _) => Role::Number,
         ("void*", "user") => Role::User,
-        ("mcp_event_fn" | "mcp_log_fn" | "mcp_destroy_fn", _) => Role::Function(bare),
+        ("mcp_event_fn" | "mcp_log_fn" | "mcp_destroy_fn" | "mcp_stream_write_fn" | "mcp_stream_close_fn", _) => {
+            Role::Function(bare)
+        }
         other => panic!("tests/c_programs/prototypes.rs does not know the parameter {other:?}"),
     }
 }
@@ -227,6 +229,10 @@ fn wrong_arguments(functions: &[Function], code: &mut String) {
                     add("MCP_E_ARGUMENT", &[(at, "\"\"")]);
                 }
                 Role::Name => add("MCP_E_UTF8", &[(at, "\"a\\xff\"")]),
+                // What goes through a stream is any bytes, and why it ended is any text.
+                Role::Text if function.name.starts_with("mcp_stream_") => {
+                    add("MCP_E_ARGUMENT", &[(at, "NULL"), (at + 1, "3")]);
+                }
                 Role::Text => {
                     add("MCP_E_ARGUMENT", &[(at, "NULL"), (at + 1, "3")]);
                     add("MCP_E_UTF8", &[(at, "\"{\\xff}\""), (at + 1, "3")]);

@@ -126,7 +126,7 @@ class Misuse(unittest.TestCase):
                         elif kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t):
                             given.append(0)
                         else:
-                            given.append(kind() if kind in (_abi.event_fn, _abi.destroy_fn, _abi.log_fn) else None)
+                            given.append(kind() if issubclass(kind, ctypes._CFuncPtr) else None)
                     answer = getattr(lib, name)(*given)
                     if result is ctypes.c_int32 and _abi.handle in arguments and "_free" not in name:
                         # The log hook alone takes no queue for an answer.
