@@ -84,6 +84,7 @@
  *     pages               pages of one list                                                   1000
  *     nesting             depth of arrays and objects                                         128
  *     input_rounds        rounds of questions in one call                                     10
+ *     input_requests      questions that are open at once, of a call or of a task             256
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
@@ -98,7 +99,7 @@
  *                   a wait returns MCP_E_INPUT_REQUIRED) or "refuse"           handler where there is one, else refuse
  *   extensions      {"com.example/name": {settings}}: declared to the server                  {}
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
- *   queue_limit     events that may wait                                                      10000
+ *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
  *   log_level       the least level of the server's log messages: "debug" to "emergency"      (none asked for)
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------

@@ -86,7 +86,9 @@ fn br_16_a_session_that_the_server_forgets_is_started_anew() {
     let client = Client::ready(&server, json!({}));
     let failure = client.run("echo", json!({})).unwrap_err();
     assert_eq!(failure.http_status, Some(404), "{failure:?}");
-    assert_eq!(server.count_of("initialize"), 2);
+    // One by the call; the GET stream may have found its own session lost meanwhile.
+    let tries = server.count_of("initialize");
+    assert!((2..=3).contains(&tries), "{tries}");
 }
 
 #[test]
