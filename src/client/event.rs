@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::client::call::Call;
 use crate::client::follow::TaskHandle;
-use crate::client::handle::State;
 use crate::client::input::Input;
+use crate::client::life::State;
 use crate::error::Error;
 use crate::protocol::json::Json;
 use crate::tasks::snapshot::Snapshot;

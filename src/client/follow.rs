@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
-use crate::client::handle::{Activity, Client};
+use crate::client::handle::Client;
 use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::life::Activity;
 use crate::client::settings::{InputPolicy, Settings, Timeouts};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};

@@ -1,21 +1,25 @@
-//! The facade: settings, opening, calls, questions, events and their queues, the library's threads and their end. Rust
-//! tests use it as the C ABI does; `ffi` only translates.
+//! The facade: settings, opening and closing, calls, questions, events and their queues, the library's threads and
+//! their end. Rust tests use it as the C ABI does; `ffi` only translates.
 //!
-//! Parts, in reading order: `settings.rs` the document of a connection; `target.rs` which
-//! server it names and how that is reached; `options.rs` the document of a call;
-//! `handle.rs` the client and its life; `call.rs` a request from start to answer; `input.rs` a question of the
-//! server's; `asked.rs` the questions of legacy servers, asked while a call runs or outside any; `follow.rs` how tasks meet the client (wire and host of `tasks`); `chat.rs` pending tasks and their
-//! outcomes as tool results; `event.rs` what the host is told; `mailbox.rs` a client's events in order; `queue.rs` who
-//! delivers them; `wait.rs` how a blocking function waits; `runtime.rs` the threads (it alone starts any); `pool.rs`
-//! workers; `logging.rs` the host's log hook.
+//! In reading order. What is wanted: `settings.rs` the document of a connection, `target.rs` which server it names and how
+//! that is reached, `options.rs` the document of a call. The client: `handle.rs` what it is made of, `life.rs` its life,
+//! `flights.rs` the turns of its calls, `ties.rs` its tasks. The work: `call.rs` a request from start to end, `asking.rs`
+//! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
+//! `follow.rs` how tasks meet the client (wire and host of `tasks`), `chat.rs` pending tasks and their outcomes as tool
+//! results. What is told: `event.rs`, `mailbox.rs` a client's events in order, `queue.rs` who delivers them, `logging.rs`
+//! the host's log hook. Underneath: `wait.rs` the host's waits, `runtime.rs` the threads (it alone starts any), `pool.rs`
+//! workers.
 
 mod asked;
+mod asking;
 mod call;
 pub(crate) mod chat;
 mod event;
+mod flights;
 mod follow;
 mod handle;
 pub(crate) mod input;
+mod life;
 mod logging;
 mod mailbox;
 mod options;
@@ -24,6 +28,7 @@ mod queue;
 mod runtime;
 mod settings;
 mod target;
+mod ties;
 mod wait;
 
 pub(crate) use call::{Call, CallEnd, CallWait};

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::handle::{Client, State};
+use crate::client::handle::Client;
+use crate::client::life::State;
 use crate::client::pool::Pool;
 use crate::clock::{Clock, Deadline, SystemClock};
 use crate::error::{Error, Kind, Result};

@@ -1,0 +1,90 @@
+//! What ties a client to its tasks.
+
+use std::sync::Arc;
+
+use crate::client::follow::{Host, TaskHandle};
+use crate::client::handle::{Client, Link};
+use crate::error::{Error, Kind, Result};
+use crate::protocol::task::Task;
+use crate::tasks::FollowOptions;
+use crate::tasks::entry::{Held, Links, TaskEntry};
+use crate::tasks::ledger::{Record, TaskAbout};
+
+impl Client {
+    /// The tasks that are followed, oldest first.
+    pub(crate) fn entries(&self) -> Vec<Arc<TaskEntry>> {
+        self.link.get().map(|link| link.group.tasks()).unwrap_or_default()
+    }
+
+    /// The tasks whose end was not handed out by a check yet.
+    pub(crate) fn unclaimed(&self) -> Result<Vec<Record>> {
+        let mut records = self.ledger.outstanding(self.server())?;
+        records.retain(|record| record.end.is_some());
+        Ok(records)
+    }
+
+    /// Follows a task that a call was answered with. Its events after "created" wait for the returned guard.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        seed: Task,
+        about: TaskAbout,
+        call: i64,
+        options: FollowOptions,
+    ) -> Result<Held> {
+        let link = self.link()?;
+        link.group.follow(seed, about, self.links(link, Some(call), options))
+    }
+
+    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
+        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    }
+
+    /// The name of the server in the ledger.
+    fn server(&self) -> &str {
+        self.settings.target.url().unwrap_or_else(|| self.transport.origin())
+    }
+
+    /// What the ledger keeps of a task, beside what the call adds.
+    pub(crate) fn about(&self) -> TaskAbout {
+        TaskAbout {
+            server: self.server().into(),
+            tool: String::new(),
+            tool_call_id: None,
+            host: None,
+            arguments_digest: None,
+            keep_result: true,
+        }
+    }
+
+    /// Takes up a task by its id: the one that is followed, or a new one.
+    pub(crate) fn task(self: &Arc<Self>, task_id: &str) -> Result<Arc<TaskHandle>> {
+        if task_id.is_empty() {
+            return Err(Error::new(Kind::Argument, "the task id is empty"));
+        }
+        let link = self.link()?;
+        if let Some(entry) = link.group.find(self.server(), task_id) {
+            return Ok(TaskHandle::new(entry, self));
+        }
+        let _activity = self.enter()?;
+        let links = self.links(link, None, self.follow_options());
+        let held = link.group.adopt(task_id, self.about(), links)?;
+        Ok(TaskHandle::new(held.start(), self))
+    }
+
+    pub(crate) fn follow_options(&self) -> FollowOptions {
+        let tasks = &self.settings.tasks;
+        FollowOptions {
+            auto_poll: tasks.auto_poll,
+            min_poll: tasks.min_poll,
+            stop_at_ttl: tasks.stop_at_ttl,
+            follow_cancel: tasks.follow_cancel,
+        }
+    }
+
+    /// Looks at everything that is due or degraded now (the network came back, the machine woke).
+    pub(crate) fn poke(&self) {
+        if let Some(link) = self.link.get() {
+            link.group.poke();
+        }
+    }
+}
