@@ -1,5 +1,6 @@
-# The user's door. `make demo` shows it at work, `make test` tries everything, `make bench` measures.
-.PHONY: all demo test bench install clean
+# The user's door. `make demo` shows it at work, `make test` tries everything, `make conformance` has the
+# official suite judge the client, `make bench` measures.
+.PHONY: all demo test conformance bench install clean
 
 all:
 	cargo build --release --lib
@@ -9,6 +10,12 @@ demo:
 
 test:
 	@sh scripts/test.sh
+
+# The official suite judges the client, at each revision: a table of scenarios.
+conformance:
+	@sh scripts/setup.sh
+	cargo build --lib
+	@sh scripts/conformance.sh
 
 bench:
 	@sh benches/run.sh
