@@ -57,6 +57,7 @@ stage pascal fpc pascal_tests
 stage readme - sh scripts/readme.sh
 stage demo - sh scripts/demo.sh
 stage conformance-server node22 sh scripts/conformance-server.sh
+stage conformance-client node22 sh scripts/conformance.sh
 stage real-servers python3-venv sh tests/real/run.sh
 echo "stages: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && { [ "$skipped" = 0 ] || [ -z "${MCP_TEST_ALL:-}" ]; }

@@ -340,6 +340,7 @@ impl Transport for Channel {
         let hook: Arc<dyn Wake> = guests.clone();
         let hooked = scope.cancel.on_cancel(Arc::downgrade(&hook));
         hooked.map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::No })?;
+        sink.opened();
         while let Some(text) = guests.next(scope.cancel) {
             if sink.frame(text) == Flow::Done {
                 break;

@@ -1,6 +1,9 @@
 //! What the server says outside any request: on the GET stream, or on a channel that carries everything.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::protocol::jsonrpc::{Message, read, unbatch};
 use crate::protocol::version::has_batches;
@@ -9,15 +12,37 @@ use crate::session::request::{Note, Notes};
 use crate::session::standing::Standing;
 use crate::transport::{Flow, FrameSink};
 
+/// Tells when the stream is open, or will never be.
+#[derive(Default)]
+pub(super) struct Ajar {
+    over: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Ajar {
+    pub(super) fn tell(&self) {
+        *self.over.lock() = true;
+        self.told.notify_all();
+    }
+
+    /// Waits for it, but not for long: some servers send the head of a stream with its first event.
+    pub(super) fn wait(&self) {
+        /// Chosen: longer than a busy machine takes, shorter than a person notices twice.
+        const PATIENCE: Duration = Duration::from_millis(500);
+        self.told.wait_while_for(&mut self.over.lock(), |over| !*over, PATIENCE);
+    }
+}
+
 /// The receiver of it.
 pub(super) struct Inbox {
     desk: Arc<Desk>,
     standing: Arc<Standing>,
+    ajar: Arc<Ajar>,
 }
 
 impl Inbox {
-    pub(super) fn new(desk: Arc<Desk>, standing: Arc<Standing>) -> Self {
-        Self { desk, standing }
+    pub(super) fn new(desk: Arc<Desk>, standing: Arc<Standing>, ajar: Arc<Ajar>) -> Self {
+        Self { desk, standing, ajar }
     }
 
     fn one(&self, text: String, notes: &mut dyn Notes) {
@@ -44,7 +69,18 @@ impl Inbox {
     }
 }
 
+/// A stream that ends, or never opened, keeps nobody waiting.
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.ajar.tell();
+    }
+}
+
 impl FrameSink for Inbox {
+    fn opened(&mut self) {
+        self.ajar.tell();
+    }
+
     fn frame(&mut self, text: String) -> Flow {
         let outside = self.desk.outside();
         let mut notes = |note: Note| outside.note(note);

@@ -20,7 +20,7 @@ use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
-use crate::session::inbox::Inbox;
+use crate::session::inbox::{Ajar, Inbox};
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
@@ -199,26 +199,32 @@ impl Legacy {
         }
     }
 
-    /// Starts to listen to what belongs to no request, on a thread of its own.
+    /// Starts to listen to what belongs to no request, on a thread of its own. Returns once the server has the stream,
+    /// or soon after: a question that it asks before would be lost.
     pub(super) fn listen(&self, standing: &Arc<Standing>) {
         let Some(me) = self.me.upgrade() else {
             return;
         };
-        let standing = standing.clone();
-        let started = self.means.threads.spawn("mcp-listen", Box::new(move || me.run_listening(&standing)));
-        if let Err(refused) = started {
-            self.means.outside.note(Note::Oddity(format!("cannot listen to the server: {refused}")));
+        let (standing, ajar) = (standing.clone(), Arc::new(Ajar::default()));
+        let inbox = Inbox::new(self.desk.clone(), standing.clone(), ajar.clone());
+        let listening = Box::new(move || me.run_listening(&standing, inbox));
+        match self.means.threads.spawn("mcp-listen", listening) {
+            Ok(()) => ajar.wait(),
+            Err(refused) => {
+                self.means.outside.note(Note::Oddity(format!("cannot listen to the server: {refused}")));
+            }
         }
     }
 
-    fn run_listening(&self, standing: &Arc<Standing>) {
+    fn run_listening(&self, standing: &Arc<Standing>, mut inbox: Inbox) {
         let scope =
             Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
-        let mut inbox = Inbox::new(self.desk.clone(), standing.clone());
         let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
             Ok(()) => return,
             Err(fault) => fault,
         };
+        // Nobody waits for a stream that is not there.
+        drop(inbox);
         match &fault {
             // 405: the server has no such stream, as it may.
             Fault::Status(refusal) if refusal.status == 405 => {}

@@ -259,6 +259,7 @@ impl Transport for LegacySse {
         let hook: Arc<dyn Wake> = self.board.clone();
         let cut = |Cancelled(why)| Fault::Cancelled { why, sent: Sent::Begun };
         scope.cancel.on_cancel(Arc::downgrade(&hook)).map_err(cut)?;
+        sink.opened();
         let mut state = self.board.state.lock();
         let life = state.life;
         state.listened = true;

@@ -84,6 +84,9 @@ pub(crate) trait FrameSink {
     /// The answer's head named a session (`Mcp-Session-Id`, legacy revisions); comes before the first frame.
     fn session(&mut self, _id: &str) {}
 
+    /// The stream is open: what the server sends from now on arrives.
+    fn opened(&mut self) {}
+
     /// Whether a stream that breaks off after an event with an id may be taken up again (legacy revisions).
     fn resumes(&self) -> bool {
         false

@@ -140,7 +140,10 @@ impl HttpTransport {
         }
         let done = match (answer::form(&head), letter.verb) {
             (Form::Json, Verb::Post) => reading.json(&mut body, sink),
-            (Form::Events, _) => reading.events(&mut body, sink, cursor),
+            (Form::Events, _) => {
+                sink.opened();
+                reading.events(&mut body, sink, cursor)
+            }
             (Form::Json, Verb::Get | Verb::Delete) => {
                 Err(Fault::NotAnAnswer { detail: "the answer to a GET is no event stream".into() })
             }
