@@ -144,6 +144,8 @@ impl Channel {
             };
             if gate.is_none() {
                 gate = Some(self.gate(&mut state, scope.cancel)?);
+                // The lock was away meanwhile, and with it the news that the wait below would be for.
+                continue;
             }
             if let Some(why) = scope.cancel.cancelled() {
                 return Err(Fault::Cancelled { why, sent: Sent::No });
