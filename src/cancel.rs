@@ -114,14 +114,7 @@ impl CancelToken {
         self.on_cancel(Arc::downgrade(&hook))?;
         let mut woken = nap.woken.lock();
         while !*woken {
-            let timed_out = match deadline.at() {
-                Some(at) => nap.changed.wait_until(&mut woken, at).timed_out(),
-                None => {
-                    nap.changed.wait(&mut woken);
-                    false
-                }
-            };
-            if timed_out {
+            if !deadline.wait(&nap.changed, &mut woken) {
                 break;
             }
         }

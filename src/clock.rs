@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Condvar, MutexGuard};
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync {
     /// Monotonic time, for deadlines and schedules. May stand still while the machine sleeps.
@@ -118,6 +120,18 @@ impl Deadline {
         match self {
             Self::Never => None,
             Self::At(at, _) => Some(at),
+        }
+    }
+
+    /// Waits for a condition, until it is told or the moment has come; false for the latter. The caller looks again either
+    /// way: a condition may be told for nothing.
+    pub fn wait<T: ?Sized>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
+        match self {
+            Self::Never => {
+                condition.wait(guard);
+                true
+            }
+            Self::At(at, _) => !condition.wait_until(guard, at).timed_out(),
         }
     }
 

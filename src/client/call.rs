@@ -443,13 +443,7 @@ impl Call {
     }
 
     pub(super) fn wait_changed(&self, state: &mut parking_lot::MutexGuard<'_, CallState>, deadline: Deadline) -> bool {
-        match deadline.at() {
-            Some(at) => !self.changed.wait_until(state, at).timed_out(),
-            None => {
-                self.changed.wait(state);
-                true
-            }
-        }
+        deadline.wait(&self.changed, state)
     }
 
     pub(super) fn cancel_error(&self, why: Why) -> Error {

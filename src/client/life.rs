@@ -230,14 +230,7 @@ impl Client {
             if cancel.is_some_and(|cancel| cancel.cancelled().is_some()) {
                 return None;
             }
-            let timed_out = match deadline.at() {
-                Some(at) => self.changed.wait_until(&mut life, at).timed_out(),
-                None => {
-                    self.changed.wait(&mut life);
-                    false
-                }
-            };
-            if timed_out {
+            if !deadline.wait(&self.changed, &mut life) {
                 return life.open_result();
             }
         }

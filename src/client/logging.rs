@@ -143,14 +143,7 @@ pub(crate) fn deliver(number: u64) {
 pub(crate) fn flush(deadline: Deadline) {
     let mut state = STATE.lock();
     while state.scheduled && state.hook.as_ref().is_some_and(|hook| hook.queue.is_none()) {
-        let timed_out = match deadline.at() {
-            Some(at) => IDLE.wait_until(&mut state, at).timed_out(),
-            None => {
-                IDLE.wait(&mut state);
-                false
-            }
-        };
-        if timed_out {
+        if !deadline.wait(&IDLE, &mut state) {
             return;
         }
     }

@@ -211,14 +211,7 @@ impl Mailbox {
     pub(crate) fn wait_ended(&self, deadline: Deadline) -> bool {
         let mut state = self.state.lock();
         while state.phase != Phase::Ended {
-            let timed_out = match deadline.at() {
-                Some(at) => self.ended.wait_until(&mut state, at).timed_out(),
-                None => {
-                    self.ended.wait(&mut state);
-                    false
-                }
-            };
-            if timed_out {
+            if !deadline.wait(&self.ended, &mut state) {
                 return state.phase == Phase::Ended;
             }
         }

@@ -246,13 +246,7 @@ impl Queue {
 
     /// Waits for news; false where the deadline came first.
     fn wait(&self, state: &mut parking_lot::MutexGuard<'_, State>, deadline: Deadline) -> bool {
-        match deadline.at() {
-            Some(at) => !self.news.wait_until(state, at).timed_out(),
-            None => {
-                self.news.wait(state);
-                true
-            }
-        }
+        deadline.wait(&self.news, state)
     }
 
     /// Keeps the descriptor in step with the state; called under its lock, so that the two cannot part.

@@ -45,14 +45,7 @@ impl Threads {
         let handles = {
             let mut state = self.state.lock();
             while state.alive > 0 {
-                let timed_out = match deadline.at() {
-                    Some(at) => self.ended.wait_until(&mut state, at).timed_out(),
-                    None => {
-                        self.ended.wait(&mut state);
-                        false
-                    }
-                };
-                if timed_out && state.alive > 0 {
+                if !deadline.wait(&self.ended, &mut state) && state.alive > 0 {
                     return false;
                 }
             }

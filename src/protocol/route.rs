@@ -1,12 +1,10 @@
 //! Where a message of a two-way channel belongs: one light look at its envelope. The whole of it is read by the request
 //! that it belongs to, on that request's own thread.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::jsonrpc::{WireId, read_id};
+use crate::protocol::jsonrpc::{Envelope, WireId, read_id};
 
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,20 +30,6 @@ pub enum Route {
     Request,
     /// No message; one clause that says why.
     Nothing(&'static str),
-}
-
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]

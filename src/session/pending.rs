@@ -282,10 +282,7 @@ impl Ticket {
             if let Err(expired) = deadline.left(now) {
                 return Next::Timeout(expired.0);
             }
-            match deadline.at() {
-                Some(at) => drop(self.slot.news.wait_until(&mut state, at)),
-                None => self.slot.news.wait(&mut state),
-            }
+            deadline.wait(&self.slot.news, &mut state);
         }
     }
 }

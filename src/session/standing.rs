@@ -94,14 +94,7 @@ impl Standings {
                 return Turn::Lead(Lead { of: Arc::downgrade(self), number: state.tries });
             }
             waited = Some(state.tries);
-            let timed_out = match deadline.at() {
-                Some(at) => self.changed.wait_until(&mut state, at).timed_out(),
-                None => {
-                    self.changed.wait(&mut state);
-                    false
-                }
-            };
-            if timed_out || cancel.cancelled().is_some() {
+            if !deadline.wait(&self.changed, &mut state) || cancel.cancelled().is_some() {
                 return Turn::Cut;
             }
         }

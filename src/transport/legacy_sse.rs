@@ -126,13 +126,7 @@ impl Board {
 
     /// Waits for a change; false where the deadline came first.
     fn wait(&self, state: &mut MutexGuard<'_, State>, until: Deadline) -> bool {
-        match until.at() {
-            Some(at) => !self.changed.wait_until(state, at).timed_out(),
-            None => {
-                self.changed.wait(state);
-                true
-            }
-        }
+        until.wait(&self.changed, state)
     }
 
     fn endpoint(&self) -> Result<HttpEndpoint, Fault> {

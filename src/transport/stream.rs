@@ -255,14 +255,7 @@ impl Link for HostStream {
         let deadline = Deadline::after(self.clock.now(), grace, Budget::Grace);
         let mut state = self.state.lock();
         while state.writing {
-            let timed_out = match deadline.at() {
-                Some(at) => self.changed.wait_until(&mut state, at).timed_out(),
-                None => {
-                    self.changed.wait(&mut state);
-                    false
-                }
-            };
-            if timed_out {
+            if !deadline.wait(&self.changed, &mut state) {
                 return;
             }
         }

@@ -225,14 +225,7 @@ impl Process {
         let deadline = Deadline::after(self.clock.now(), limit, Budget::Grace);
         let mut state = self.state.lock();
         while !done(&state) {
-            let timed_out = match deadline.at() {
-                Some(at) => self.changed.wait_until(&mut state, at).timed_out(),
-                None => {
-                    self.changed.wait(&mut state);
-                    false
-                }
-            };
-            if timed_out {
+            if !deadline.wait(&self.changed, &mut state) {
                 return done(&state);
             }
         }
