@@ -110,6 +110,16 @@
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
  *   auto_poll, min_poll_ms               for the task, instead of those of the settings
  *   all_pages       for list methods: all pages as one result                                 false
+ *
+ * ---- Subscriptions (mcp_call_start of subscriptions/listen) -----------------------------------------------------------
+ *
+ * A call that lasts, with a thread of its own (64 of a client at most; not counted by max_in_flight). Its params:
+ * {"notifications": {"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+ * "resourceSubscriptions": ["uri", ...], "taskIds": [...]}}, as far as you want them. A legacy server serves the same
+ * call as far as it can. What it hears comes as MCP_EVENT_NOTIFICATION with its call, where it stands as
+ * MCP_EVENT_SUBSCRIPTION. It has no limits of time unless its options give some: total_ms ends it, idle_ms counts a
+ * silent stream as lost. A stream that is cut is opened again after 500 ms, doubling up to a minute (mcp_client_poke
+ * ends the pause); a refusal, the server's own end, mcp_call_cancel() and the client's close end it.
  */
 
 #ifndef MCPNATIVE_H
@@ -330,6 +340,31 @@
 #define MCP_EVENT_TASK_RESUMED 17
 
 /**
+ * A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+ */
+#define MCP_EVENT_SUBSCRIPTION 18
+
+/**
+ * State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+ */
+#define MCP_SUBSCRIPTION_ACTIVE 1
+
+/**
+ * State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+ */
+#define MCP_SUBSCRIPTION_LOST 2
+
+/**
+ * State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
+ */
+#define MCP_SUBSCRIPTION_CATCH_UP 3
+
+/**
+ * State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
+ */
+#define MCP_SUBSCRIPTION_ENDED 4
+
+/**
  * Text field: "modern" (per-request metadata) or "legacy" (initialize).
  */
 #define MCP_SERVER_ERA 1
@@ -536,7 +571,7 @@
 #define MCP_REASON_CLOSED 6
 
 /**
- * Text field: the params of a notification, as JSON.
+ * Text field: the params of a notification, as JSON; of a MCP_EVENT_SUBSCRIPTION what its state says.
  */
 #define MCP_EVENT_TEXT_JSON 1
 
@@ -559,6 +594,11 @@
  * Number field: the mcp_status that a call ended with.
  */
 #define MCP_EVENT_NUMBER_STATUS 3
+
+/**
+ * Number field: where a subscription stands now, MCP_SUBSCRIPTION_...
+ */
+#define MCP_EVENT_NUMBER_SUBSCRIPTION 4
 
 /**
  * Kind of question: a form or a URL for the user (elicitation/create; spec: client/elicitation).

@@ -27,7 +27,7 @@ use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry};
+use crate::session::{Note, Request, Retry, SubscriptionState};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
@@ -100,6 +100,12 @@ enum Step {
 impl Call {
     /// Starts a call that goes by itself; does not block.
     pub(crate) fn start(client: &Arc<Client>, request: Request, options: CallOptions) -> Result<Arc<Self>> {
+        if request.method == method::LISTEN {
+            let seat = client.seat()?;
+            let call = Self::new(client, request, options, true)?;
+            client.settle(&call, seat);
+            return Ok(call);
+        }
         let call = Self::new(client, request, options, true)?;
         client.fly(call.clone());
         Ok(call)
@@ -134,9 +140,13 @@ impl Call {
         }
         request.params.meta.as_deref().map_or(Ok(()), check_host)?;
         request.progress = client.mailbox().wants(EventKind::Progress);
-        let total = options.total.unwrap_or(client.settings().timeouts.total);
+        // A subscription lasts until somebody ends it.
+        let limit = if request.method == method::LISTEN { None } else { client.settings().timeouts.total };
+        let total = options.total.unwrap_or(limit);
+        let id = client.next_call_id();
+        request.call = Some(id);
         let call = Arc::new(Self {
-            id: client.next_call_id(),
+            id,
             client: client.clone(),
             request,
             options,
@@ -159,6 +169,11 @@ impl Call {
 
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// Whether it lasts: `subscriptions/listen`.
+    fn is_subscription(&self) -> bool {
+        self.request.method == method::LISTEN
     }
 
     /// The number that its events carry.
@@ -333,11 +348,14 @@ impl Call {
         let scope = Scope {
             cancel: &self.token,
             total,
-            idle: self.options.idle.unwrap_or(timeouts.idle),
+            idle: self.options.idle.unwrap_or(if self.is_subscription() { None } else { timeouts.idle }),
             connect: timeouts.connect,
         };
         let session = self.client.session()?;
         let mut notes = |note: Note| self.client.note(Some(self), note);
+        if self.is_subscription() {
+            return session.subscribe(&self.request, &scope, &mut notes).map(Answer::Complete);
+        }
         let mut ask = || {
             if self.options.all_pages {
                 return session.list_all(&self.request, &scope, &mut notes).map(Answer::Complete);
@@ -419,6 +437,17 @@ impl Call {
             self.withdraw(&round.inputs);
         }
         self.withdraw(&asides);
+        if self.is_subscription() {
+            let mut event = Event::new(EventKind::Subscription);
+            event.subscription = Some(SubscriptionState::Ended);
+            event.call = Some(self.clone());
+            event.call_id = Some(self.id);
+            event.error = match &end {
+                CallEnd::Failed(error) => Some(error.clone()),
+                CallEnd::Result(_) | CallEnd::Task => None,
+            };
+            self.client.mailbox().post(event);
+        }
         // The caller of a call that is waited for has its end in hand.
         if by_worker && self.client.mailbox().wants(EventKind::CallDone) {
             let mut event = Event::new(EventKind::CallDone);

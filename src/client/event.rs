@@ -8,6 +8,7 @@ use crate::client::input::Input;
 use crate::client::life::State;
 use crate::error::Error;
 use crate::protocol::json::Json;
+use crate::session::SubscriptionState;
 use crate::tasks::snapshot::Snapshot;
 
 /// The kinds of events. The numbers are part of the C ABI.
@@ -48,11 +49,13 @@ pub(crate) enum EventKind {
     Error = 16,
     /// A task of an earlier process, or one named by its id, is followed from now on.
     TaskResumed = 17,
+    /// A subscription is active, lost, active again or over.
+    Subscription = 18,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::State,
         Self::CallDone,
         Self::Progress,
@@ -70,6 +73,7 @@ impl EventKind {
         Self::InputWithdrawn,
         Self::Error,
         Self::TaskResumed,
+        Self::Subscription,
     ];
 
     /// The kind of a number.
@@ -106,6 +110,8 @@ pub(crate) struct Event {
     pub error: Option<Error>,
     /// The client's new state.
     pub state: Option<State>,
+    /// A subscription's new state.
+    pub subscription: Option<SubscriptionState>,
     /// The `params` of a notification.
     pub json: Option<Json>,
     /// The method of a notification.
@@ -125,6 +131,7 @@ impl Event {
             input: None,
             error: None,
             state: None,
+            subscription: None,
             json: None,
             method: None,
         }
@@ -154,7 +161,8 @@ impl Event {
             | EventKind::Roots
             | EventKind::InputWithdrawn
             | EventKind::Error
-            | EventKind::TaskResumed => None,
+            | EventKind::TaskResumed
+            | EventKind::Subscription => None,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::client::settings::{InputPolicy, Settings};
 use crate::client::target::reach;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::capability::ClientCapabilities;
+use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
 use crate::protocol::json::{Json, quote};
 use crate::session::{Asides, Means, Note, Outside, Patience, Session, SessionSettings};
@@ -254,6 +254,19 @@ impl Client {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);
             }
+            Note::ProgressOf { call, params } => {
+                event.kind = EventKind::Progress;
+                event.json = Some(params);
+                event.call_id = Some(call);
+                event.call = self.calls.lock().get(&call).cloned();
+                return self.mailbox.post(event);
+            }
+            Note::Subscription(news) => {
+                event.kind = EventKind::Subscription;
+                event.subscription = Some(news.state);
+                event.json = news.json;
+                event.error = news.error;
+            }
             Note::Log(params) => {
                 event.kind = EventKind::LogMessage;
                 event.json = Some(params);
@@ -298,6 +311,12 @@ impl Ear {
 impl Outside for Ear {
     fn note(&self, note: Note) {
         self.hear(note);
+    }
+
+    fn renewed(&self, facts: ServerFacts) {
+        if let Some(client) = self.0.upgrade() {
+            client.renewed(facts);
+        }
     }
 }
 

@@ -250,6 +250,14 @@ impl Client {
         facts.ok_or_else(|| Error::new(Kind::State, "the client is not ready yet"))
     }
 
+    /// A legacy server lost the session and began a new one: it may be another version of it by now.
+    pub(crate) fn renewed(&self, facts: ServerFacts) {
+        let mut life = self.life.lock();
+        if life.facts.is_some() {
+            life.facts = Some(Arc::new(facts));
+        }
+    }
+
     /// Counts something as under way; the client ends only when it is over.
     ///
     /// # Errors

@@ -85,6 +85,7 @@ impl Client {
     pub(crate) fn poke(&self) {
         if let Some(link) = self.link.get() {
             link.group.poke();
+            link.session.poke();
         }
     }
 }

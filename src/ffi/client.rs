@@ -70,6 +70,17 @@ pub const MCP_EVENT_INPUT_WITHDRAWN: i32 = 15;
 pub const MCP_EVENT_ERROR: i32 = 16;
 /// A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
 pub const MCP_EVENT_TASK_RESUMED: i32 = 17;
+/// A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+pub const MCP_EVENT_SUBSCRIPTION: i32 = 18;
+
+/// State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+pub const MCP_SUBSCRIPTION_ACTIVE: i32 = 1;
+/// State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+pub const MCP_SUBSCRIPTION_LOST: i32 = 2;
+/// State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
+pub const MCP_SUBSCRIPTION_CATCH_UP: i32 = 3;
+/// State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
+pub const MCP_SUBSCRIPTION_ENDED: i32 = 4;
 
 /// Make a client from its settings. Checks everything and touches nothing: no network, no thread.
 ///

@@ -16,6 +16,7 @@ pub mod method;
 pub mod page;
 pub mod route;
 mod split;
+pub mod subscription;
 pub mod task;
 pub mod version;
 pub mod x_mcp_header;

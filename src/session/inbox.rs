@@ -51,8 +51,13 @@ impl Inbox {
                 self.desk.asked(&self.standing, Asked { id, method, params }, notes);
             }
             Ok(Message::Notification { method, params }) => {
-                if self.desk.withdrawn(&method, &params, notes) {
+                if self.desk.withdrawn(&method, &params, notes) || self.desk.subscribed(&method, &params, notes) {
                     return;
+                }
+                if let Some(note) =
+                    (method == "notifications/progress").then(|| self.desk.progressed(&params)).flatten()
+                {
+                    return notes.note(note);
                 }
                 notes.note(match method.as_str() {
                     "notifications/message" => Note::Log(params),

@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
+
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
@@ -20,6 +22,7 @@ use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
+use crate::session::handshake::facts;
 use crate::session::inbox::{Ajar, Inbox};
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::request::{Note, Notes, Request};
@@ -46,6 +49,8 @@ pub(super) struct Legacy {
     /// Cancelled when the session ends: for what runs by itself.
     life: Arc<CancelToken>,
     next_id: AtomicI64,
+    /// What the server said that it can, the last time.
+    said: Mutex<Json>,
 }
 
 /// How a request failed.
@@ -69,7 +74,25 @@ impl Legacy {
             standings: Arc::default(),
             life,
             next_id: AtomicI64::new(1),
+            said: Mutex::new(Json::trusted("{}")),
         })
+    }
+
+    pub(super) fn me(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Whether the session is not ended by the client.
+    pub(super) fn is_open(&self) -> bool {
+        self.life.cancelled().is_none()
+    }
+
+    pub(super) fn capabilities(&self) -> Json {
+        self.said.lock().clone()
+    }
+
+    pub(super) fn learn(&self, capabilities: &Json) {
+        *self.said.lock() = capabilities.clone();
     }
 
     pub(super) fn next_id(&self) -> i64 {
@@ -101,6 +124,8 @@ impl Legacy {
         let params = write_params(&request.params.body, meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
+        let hold = scope.cancel.hold();
+        let _open = token.as_deref().map(|token| self.desk.tokens().open(token, request.call, hold));
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
         let exchanged = self.transport.exchange(
             Outgoing { life: standing.life, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
@@ -182,12 +207,16 @@ impl Legacy {
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
                     let standing = greeting.standing(lead.number(), version);
-                    self.establish(&standing, &greeting, scope, notes).map(|()| standing)
+                    self.establish(&standing, &greeting, scope, notes)?;
+                    self.learn(&greeting.said.capabilities);
+                    Ok((standing, facts(greeting.said, version)))
                 });
                 match done {
-                    Ok(standing) => {
+                    Ok((standing, facts)) => {
                         lead.stands(standing.clone());
-                        self.listen(&standing);
+                        self.listen_to(&standing);
+                        self.means.outside.renewed(facts);
+                        self.desk.subscribers().lost(standing.number - 1);
                         Ok(())
                     }
                     Err(error) => {
@@ -201,7 +230,7 @@ impl Legacy {
 
     /// Starts to listen to what belongs to no request, on a thread of its own. Returns once the server has the stream,
     /// or soon after: a question that it asks before would be lost.
-    pub(super) fn listen(&self, standing: &Arc<Standing>) {
+    pub(super) fn listen_to(&self, standing: &Arc<Standing>) {
         let Some(me) = self.me.upgrade() else {
             return;
         };
@@ -220,7 +249,8 @@ impl Legacy {
         let scope =
             Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
         let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
-            Ok(()) => return,
+            // What carried the session is over, and so is the session.
+            Ok(()) => return self.desk.subscribers().lost(standing.number),
             Err(fault) => fault,
         };
         // Nobody waits for a stream that is not there.
@@ -266,6 +296,16 @@ impl Legacy {
         Some(InputRound { requests, unknown: Vec::new(), state: None })
     }
 
+    /// The session that stands, begun anew where the channel is another one by now.
+    pub(super) fn ready(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Arc<Standing>> {
+        let standing = self.standing()?;
+        if standing.life == self.transport.life() {
+            return Ok(standing);
+        }
+        self.renew(&standing, scope, notes)?;
+        self.standing()
+    }
+
     fn standing(&self) -> Result<Arc<Standing>> {
         self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
     }
@@ -302,6 +342,10 @@ impl Speaker for Legacy {
                 return Err(failed.verdict.error);
             }
         }
+    }
+
+    fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        self.hear(request, scope, notes)
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {

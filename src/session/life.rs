@@ -181,7 +181,7 @@ impl Life {
 
     fn guest(&self, text: String) {
         if !self.guests.push(text) {
-            self.odd("more requests came from the server than could be taken; the oldest was dropped");
+            self.odd("more messages came from the server than could be taken; the oldest was dropped");
         }
     }
 
@@ -206,6 +206,8 @@ impl Life {
                 Some(id) => self.pass(Some(id), text, "a log message"),
                 None => self.apart(text),
             },
+            // It may be a subscription's, which the one that listens knows.
+            Route::Notification if legacy => self.guest(text),
             Route::Notification | Route::Request => self.apart(text),
             Route::Nothing(why) => self.odd_line(why),
         }

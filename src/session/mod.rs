@@ -11,7 +11,9 @@
 //! (what belongs to no request) and `desk.rs` (the server's own requests); `reply.rs` and `legacy_reply.rs` the sinks
 //! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
 //! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
-//! known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds.
+//! known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds; `subscription.rs` a subscription's
+//! life, over streams that come and go (`hearing.rs` the modern sink; `legacy_listen.rs` and `subscribers.rs` what the
+//! legacy era has instead); `progress.rs` whose a stray progress is.
 
 mod any;
 mod channel;
@@ -19,14 +21,17 @@ mod desk;
 mod era;
 mod guests;
 mod handshake;
+mod hearing;
 mod inbox;
 mod legacy;
+mod legacy_listen;
 mod legacy_reply;
 mod life;
 mod modern;
 mod opening;
 mod pages;
 mod pending;
+mod progress;
 mod remembered;
 mod reply;
 mod request;
@@ -34,6 +39,8 @@ mod rounds;
 mod settings;
 mod speaker;
 mod standing;
+mod subscribers;
+mod subscription;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -47,3 +54,4 @@ pub(crate) use remembered::Verdicts;
 pub(crate) use request::{Note, Request};
 pub(crate) use rounds::Retry;
 pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};
+pub(crate) use subscription::SubscriptionState;

@@ -14,6 +14,7 @@ use crate::protocol::meta::{RequestMeta, progress_token};
 use crate::protocol::method;
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
+use crate::session::hearing::Hearing;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{Notes, Request};
@@ -23,7 +24,15 @@ use crate::session::speaker::Speaker;
 use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, LinkKind, Outgoing, Scope, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
+
+/// A request as it goes out.
+struct Sending<'a> {
+    id: i64,
+    request: &'a Request,
+    retry: &'a Retry,
+    meta: &'a str,
+}
 
 /// A server of the modern era.
 pub(super) struct Modern {
@@ -100,6 +109,16 @@ impl Speaker for Modern {
         }
     }
 
+    fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let meta = self.meta.write(request.params.meta.as_deref(), None)?;
+        let mut hearing = Hearing::new(id, &self.limits, notes);
+        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta };
+        let exchanged = self.post(&sending, scope, &mut hearing);
+        let (outcome, passed_over) = hearing.into_outcome();
+        self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
+    }
+
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
         let params = take_params(params, None)?;
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
@@ -132,8 +151,17 @@ impl Modern {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let stop = |error| Verdict { error, once_more: false };
         let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let token = progress_token(&meta);
-        let message = write_request(id, &request.method, [&request.params.body, retry.members()], &meta);
+        let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
+        let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
+        let (outcome, passed_over) = reply.into_outcome();
+        self.settle(request, outcome, passed_over, exchanged)
+    }
+
+    /// Sends a request whose answer goes to the sink.
+    fn post(&self, sending: &Sending<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let Sending { id, request, retry, meta } = *sending;
+        let token = progress_token(meta);
+        let message = write_request(id, &request.method, [&request.params.body, retry.members()], meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
         let method_value = safe_value(&request.method);
@@ -144,13 +172,22 @@ impl Modern {
             headers.push(("Mcp-Name", name.as_ref()));
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
-        let exchanged = self.transport.exchange(
+        self.transport.exchange(
             Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
             scope,
-            &mut reply,
-        );
-        let (outcome, passed_over) = reply.into_outcome();
+            sink,
+        )
+    }
+
+    /// What an exchange came to.
+    fn settle(
+        &self,
+        request: &Request,
+        outcome: Option<Result<Json>>,
+        passed_over: Option<Error>,
+        exchanged: Result<(), Fault>,
+    ) -> Result<Json, Verdict> {
+        let stop = |error| Verdict { error, once_more: false };
         match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),

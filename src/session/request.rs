@@ -5,6 +5,7 @@ use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Params, take_params};
 use crate::protocol::method;
 use crate::session::desk::Question;
+use crate::session::subscription::SubscriptionNews;
 
 /// A request as the host means it, before ids, `_meta` and headers.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Request {
     pub arguments: Option<Json>,
     /// Whether progress is wanted.
     pub progress: bool,
+    /// The client's number of the call that it belongs to.
+    pub call: Option<i64>,
 }
 
 impl Request {
@@ -27,7 +30,7 @@ impl Request {
     pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
         let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
         let params = take_params(params, method::name_member(method))?;
-        Ok(Self { method: method.to_owned(), params, arguments, progress: false })
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false, call: None })
     }
 
     /// A tool call; `arguments` is the text of a JSON object.
@@ -35,7 +38,8 @@ impl Request {
         let quoted = crate::protocol::json::quote(name);
         let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
-        Self { method: method::TOOLS_CALL.to_owned(), params, arguments: Some(arguments.clone()), progress: false }
+        let (method, arguments) = (method::TOOLS_CALL.to_owned(), Some(arguments.clone()));
+        Self { method, params, arguments, progress: false, call: None }
     }
 }
 
@@ -49,6 +53,15 @@ fn tool_arguments(params: &str) -> Option<Json> {
 pub(crate) enum Note {
     /// `notifications/progress` of this request: its params.
     Progress(Json),
+    /// The same of another request, which came beside its stream: its call's number and the params.
+    ProgressOf {
+        /// [`Request::call`].
+        call: i64,
+        /// The params.
+        params: Json,
+    },
+    /// A subscription stands elsewhere now.
+    Subscription(SubscriptionNews),
     /// `notifications/message`: its params.
     Log(Json),
     /// Any other notification.

@@ -97,6 +97,11 @@ pub(crate) trait FrameSink {
         true
     }
 
+    /// Whether the exchange lasts: a subscription. What belongs to "the one open request" is not meant for it.
+    fn lasts(&self) -> bool {
+        false
+    }
+
     /// An event of another name than `message` (HTTP+SSE has `endpoint`).
     fn aside(&mut self, _event: &str, _data: &str) -> Flow {
         Flow::More

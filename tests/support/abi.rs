@@ -438,8 +438,8 @@ impl Input {
 pub use client::{
     MCP_EVENT_ANY, MCP_EVENT_CALL_DONE, MCP_EVENT_ELICITATION, MCP_EVENT_ERROR, MCP_EVENT_INPUT_WITHDRAWN,
     MCP_EVENT_LOG_MESSAGE, MCP_EVENT_NOTIFICATION, MCP_EVENT_PROGRESS, MCP_EVENT_ROOTS, MCP_EVENT_SAMPLING,
-    MCP_EVENT_STATE, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_DONE, MCP_EVENT_TASK_OVERDUE,
-    MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_TASK_STATUS,
+    MCP_EVENT_STATE, MCP_EVENT_SUBSCRIPTION, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_DONE,
+    MCP_EVENT_TASK_OVERDUE, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_TASK_STATUS,
 };
 
 impl Event {
@@ -467,6 +467,7 @@ impl Event {
             MCP_EVENT_INPUT_WITHDRAWN => "withdrawn",
             MCP_EVENT_ERROR => "error",
             MCP_EVENT_TASK_RESUMED => "resumed",
+            MCP_EVENT_SUBSCRIPTION => "subscription",
             other => panic!("event {other}"),
         }
     }
@@ -495,6 +496,17 @@ impl Event {
 
     pub fn status(&self) -> Option<i64> {
         self.number(event::MCP_EVENT_NUMBER_STATUS)
+    }
+
+    /// One word for where a subscription stands.
+    pub fn subscription(&self) -> &'static str {
+        match self.number(event::MCP_EVENT_NUMBER_SUBSCRIPTION) {
+            Some(1) => "active",
+            Some(2) => "lost",
+            Some(3) => "catch-up",
+            Some(4) => "ended",
+            other => panic!("subscription {other:?}"),
+        }
     }
 
     pub fn call(&self) -> Option<Call> {
@@ -882,6 +894,12 @@ impl Client {
         let mut raw = null_mut();
         let status = unsafe { call::mcp_tool_list(self.raw, PATIENCE_MS, &mut raw) };
         check(status).map(|status| Text::some(status, raw).expect("a list").json())
+    }
+
+    /// Starts a subscription with this filter.
+    pub fn subscribe(&self, filter: Value, options: &str) -> Call {
+        let params = json!({"notifications": filter}).to_string();
+        self.start_request("subscriptions/listen", &params, options).unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
     /// The names of the tools.
