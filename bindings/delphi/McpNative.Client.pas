@@ -37,6 +37,8 @@ type
   TMcpTtlPolicy = (tpFollow, tpStop);
   TMcpCancelPolicy = (cpFollow, cpLetGo);
   TMcpTaskHealth = (thOverdue, thDegraded, thRecovered);
+  { Acknowledged; gone and opened again by itself; active again after a gap, so look again at what you follow; over. }
+  TMcpSubscriptionState = (ssActive, ssLost, ssCatchUp, ssEnded);
 
   { The answer to CallTool or Request that was started without waiting. Exactly one of Result, Task and Error says something. }
   TMcpResponse = class(TMcpKept)
@@ -62,6 +64,13 @@ type
     Total: Double;      { 0 = not told }
     Message: string;
     Json: string;       { the notification's params }
+  end;
+
+  TMcpSubscription = record
+    CallId: Int64;
+    State: TMcpSubscriptionState;
+    Json: string;       { what the server granted, where it is active }
+    Error: TMcpErrorInfo; { Status = MCP_OK where all is well }
   end;
 
   TMcpTool = record
@@ -94,6 +103,8 @@ type
   TMcpProgressEvent = procedure(Sender: TObject; const Progress: TMcpProgress) of object;
   TMcpLogEvent = procedure(Sender: TObject; const Level, Text, Json: string) of object;
   TMcpNotificationEvent = procedure(Sender: TObject; const Method, Params: string) of object;
+  TMcpHeardEvent = procedure(Sender: TObject; CallId: Int64; const Method, Params: string) of object;
+  TMcpSubscriptionEvent = procedure(Sender: TObject; const Subscription: TMcpSubscription) of object;
   TMcpStateEvent = procedure(Sender: TObject; State: TMcpState; const Error: TMcpErrorInfo) of object;
   TMcpErrorEvent = procedure(Sender: TObject; const Error: TMcpErrorInfo) of object;
   TMcpExceptionEvent = procedure(Sender: TObject; Error: Exception) of object;
@@ -166,6 +177,8 @@ type
     FOnProgress: TMcpProgressEvent;
     FOnLog: TMcpLogEvent;
     FOnNotification: TMcpNotificationEvent;
+    FOnHeard: TMcpHeardEvent;
+    FOnSubscription: TMcpSubscriptionEvent;
     FOnStateChange: TMcpStateEvent;
     FOnError: TMcpErrorEvent;
     FOnCallbackError: TMcpExceptionEvent;
@@ -187,6 +200,8 @@ type
     procedure FireHealth(Health: TMcpTaskHealth; Event: PMcpEvent);
     procedure FireInput(const Handler: TMcpInputEvent; Event: PMcpEvent);
     procedure FireResponse(Event: PMcpEvent);
+    procedure FireNotification(Event: PMcpEvent);
+    procedure FireSubscription(Event: PMcpEvent);
     function ServerText(Field: Integer): string;
   protected
     procedure Loaded; override;
@@ -226,6 +241,9 @@ type
     function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
     { The same without waiting; OnToolResponse tells the outcome. }
     function StartRequest(const Method: string; const ParamsJson: string = ''; const OptionsJson: string = ''): Int64;
+    { Hears of changes until CancelCall; gives the id of the call. FilterJson: {"toolsListChanged": true,
+      "resourceSubscriptions": ["uri"], ...}. OnSubscription tells where it stands, OnHeard what it hears. }
+    function Subscribe(const FilterJson: string; const OptionsJson: string = ''): Int64;
     procedure Notify(const Method: string; const ParamsJson: string = '');
 
     { A task by its id; one not known yet is taken up and followed. No round trip. The caller frees it. }
@@ -290,6 +308,9 @@ type
     property OnProgress: TMcpProgressEvent read FOnProgress write FOnProgress;
     property OnLog: TMcpLogEvent read FOnLog write FOnLog;
     property OnNotification: TMcpNotificationEvent read FOnNotification write FOnNotification;
+    { A notification of a call, with its id: of a subscription mostly. Without this event OnNotification gets it. }
+    property OnHeard: TMcpHeardEvent read FOnHeard write FOnHeard;
+    property OnSubscription: TMcpSubscriptionEvent read FOnSubscription write FOnSubscription;
     property OnStateChange: TMcpStateEvent read FOnStateChange write FOnStateChange;
     { Something in the background failed that no call and no task can report. }
     property OnError: TMcpErrorEvent read FOnError write FOnError;
@@ -923,6 +944,11 @@ begin
   Result := Live.StartRequest(McpIdent(Method), McpUtf8(ParamsJson), McpUtf8(OptionsJson), False, Call);
 end;
 
+function TMcpClient.Subscribe(const FilterJson, OptionsJson: string): Int64;
+begin
+  Result := StartRequest('subscriptions/listen', '{"notifications":' + FilterJson + '}', OptionsJson);
+end;
+
 procedure TMcpClient.Notify(const Method, ParamsJson: string);
 var
   Name, Params: UTF8String;
@@ -1109,7 +1135,8 @@ begin
     MCP_EVENT_CALL_DONE: Result := Assigned(FOnToolResponse);
     MCP_EVENT_PROGRESS: Result := Assigned(FOnProgress);
     MCP_EVENT_LOG_MESSAGE: Result := Assigned(FOnLog);
-    MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification);
+    MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification) or Assigned(FOnHeard);
+    MCP_EVENT_SUBSCRIPTION: Result := Assigned(FOnSubscription);
     MCP_EVENT_TASK_CREATED: Result := Assigned(FOnTaskCreated);
     MCP_EVENT_TASK_RESUMED: Result := Assigned(FOnTaskResumed);
     MCP_EVENT_TASK_STATUS: Result := Assigned(FOnTaskStatus);
@@ -1201,6 +1228,37 @@ begin
   end;
 end;
 
+procedure TMcpClient.FireNotification(Event: PMcpEvent);
+var
+  Method, Params: string;
+  CallId: Int64;
+begin
+  Method := McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD));
+  Params := McpStr(EventText(Event, MCP_EVENT_TEXT_JSON));
+  CallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+  if (CallId > 0) and Assigned(FOnHeard) then
+    FOnHeard(Self, CallId, Method, Params)
+  else if Assigned(FOnNotification) then
+    FOnNotification(Self, Method, Params);
+end;
+
+procedure TMcpClient.FireSubscription(Event: PMcpEvent);
+var
+  News: TMcpSubscription;
+  N: Int64;
+begin
+  N := EventNumber(Event, MCP_EVENT_NUMBER_SUBSCRIPTION);
+  if not Assigned(FOnSubscription) or (N < MCP_SUBSCRIPTION_ACTIVE) or (N > MCP_SUBSCRIPTION_ENDED) then
+    Exit;
+  News.CallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+  News.State := TMcpSubscriptionState(Integer(N) - MCP_SUBSCRIPTION_ACTIVE);
+  News.Json := '';
+  if News.State in [ssActive, ssCatchUp] then
+    News.Json := McpStr(EventText(Event, MCP_EVENT_TEXT_JSON));
+  News.Error := EventError(Event, MCP_OK);
+  FOnSubscription(Self, News);
+end;
+
 procedure TMcpClient.Deliver(Event: PMcpEvent);
 var
   Json, Value: UTF8String;
@@ -1237,9 +1295,8 @@ begin
         Text := McpJsonStr(Json, 'data', McpStr(Value)); { data may be any JSON }
         FOnLog(Self, McpJsonStr(Json, 'level'), Text, McpStr(Json));
       end;
-    MCP_EVENT_NOTIFICATION:
-      if Assigned(FOnNotification) then
-        FOnNotification(Self, McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD)), McpStr(EventText(Event, MCP_EVENT_TEXT_JSON)));
+    MCP_EVENT_NOTIFICATION: FireNotification(Event);
+    MCP_EVENT_SUBSCRIPTION: FireSubscription(Event);
     MCP_EVENT_TASK_CREATED: FireTask(FOnTaskCreated, Event);
     MCP_EVENT_TASK_RESUMED: FireTask(FOnTaskResumed, Event);
     MCP_EVENT_TASK_STATUS: FireTask(FOnTaskStatus, Event);

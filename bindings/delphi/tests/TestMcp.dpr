@@ -62,6 +62,8 @@ type
     procedure Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
     procedure Raised(Sender: TObject; AError: Exception);
     procedure Resumed(Sender: TObject; Task: TMcpTask);
+    procedure Subscribed(Sender: TObject; const News: TMcpSubscription);
+    procedure Heard(Sender: TObject; ACallId: Int64; const Method, Params: string);
     function Await: Boolean;
     procedure AwaitTask;
   end;
@@ -707,6 +709,54 @@ begin
       Check(not Watcher.Kept.Answer(McpArgs(['value', 'twice'])), 'once only');
     end;
     Check(Watcher.Await, 'and the task ended');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
+procedure TWatcher.Subscribed(Sender: TObject; const News: TMcpSubscription);
+const
+  Names: array[TMcpSubscriptionState] of string = ('active', 'lost', 'catch-up', 'ended');
+begin
+  Note(Names[News.State] + ' ' + News.Json);
+  CallId := News.CallId;
+  Error := News.Error;
+  Done := True;
+end;
+
+procedure TWatcher.Heard(Sender: TObject; ACallId: Int64; const Method, Params: string);
+begin
+  Note(Method);
+  CallId := ACallId;
+  Done := True;
+end;
+
+{ BR-46: what a subscription hears, and where it stands. }
+procedure TestSubscribe;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Id: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Client.OnSubscription := Watcher.Subscribed;
+    Client.OnHeard := Watcher.Heard;
+    Client.WaitOpen(Patience);
+    Id := Client.Subscribe('{"toolsListChanged":true}');
+    Check(Watcher.Await, 'the server acknowledged');
+    CheckEqual(Watcher.CallId, Id, 'the id of the call');
+    Watcher.Done := False;
+    Client.CallToolWait('change', McpArgs(['what', 'tools']), Patience).Free;
+    Check(Watcher.Await, 'a change came');
+    CheckEqual(Watcher.CallId, Id, 'with the id of the call');
+    Watcher.Done := False;
+    Check(Client.CancelCall(Id), 'cancelled');
+    Check(Watcher.Await, 'its end is told');
+    CheckEqual(McpStatusName(Watcher.Error.Status), 'MCP_E_CANCELLED', 'as cancelled');
+    CheckEqual(Watcher.Log, 'active {"toolsListChanged":true} notifications/tools/list_changed ended ', 'in this order');
   finally
     Client.Free;
     Watcher.Free;
@@ -1377,6 +1427,7 @@ begin
   Run('taskfails', TestTaskFails);
   Run('question', TestQuestion);
   Run('progress', TestProgress);
+  Run('subscribe', TestSubscribe);
   Run('cancelcall', TestCancelCall);
   Run('raise', TestRaise);
   Run('raisehook', TestRaiseHook);

@@ -42,7 +42,7 @@ from .errors import (
     WaitTimeout,
     status_name,
 )
-from .events import LogMessage, Notification, Progress, State
+from .events import LogMessage, Notification, Progress, State, SubscriptionChange, SubscriptionState
 from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
@@ -101,6 +101,8 @@ __all__ = [
     "State",
     "StateError",
     "Status",
+    "SubscriptionChange",
+    "SubscriptionState",
     "Task",
     "TaskCancelled",
     "TaskError",

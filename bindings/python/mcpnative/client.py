@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from . import _constants as c
 from . import _dispatch, _text
@@ -24,7 +24,7 @@ from .errors import (
     Status,
     check,
 )
-from .events import LogMessage, Notification, Progress, State
+from .events import LogMessage, Notification, Progress, State, SubscriptionChange
 from .input import Input
 from .result import Result
 from .server import Server, take_server
@@ -42,6 +42,8 @@ NotificationHandler = Callable[[Notification], Any]
 StateHandler = Callable[[State, Optional[McpError]], Any]
 ErrorHandler = Callable[[McpError], Any]
 CallHandler = Callable[[Call], Any]
+SubscriptionHandler = Callable[[SubscriptionChange], Any]
+HeardHandler = Callable[[Union[SubscriptionChange, Notification]], Any]
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -88,6 +90,7 @@ class Client:
         on_state: Optional[StateHandler] = None,
         on_call_done: Optional[CallHandler] = None,
         on_error: Optional[ErrorHandler] = None,
+        on_subscription: Optional[SubscriptionHandler] = None,
         on_callback_error: Optional[CallbackErrorHook] = None,
     ) -> None:
         if settings is not None and not isinstance(settings, Mapping):
@@ -125,6 +128,7 @@ class Client:
             c.EVENT_STATE: on_state,
             c.EVENT_CALL_DONE: on_call_done,
             c.EVENT_ERROR: on_error,
+            c.EVENT_SUBSCRIPTION: on_subscription,
         }
         for kind, handler in given.items():
             if handler is not None:
@@ -333,6 +337,40 @@ class Client:
         )
         return Call(library, key)
 
+    def subscribe(
+        self,
+        handler: Optional[HeardHandler] = None,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Sequence[str] = (),
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> Call:
+        """Hear of changes: of the lists of tools, prompts, resources, and of the resources in ``uris``.
+
+        ``handler(news)`` gets a :class:`SubscriptionChange` when the subscription is active, lost, active again or
+        over, and a :class:`Notification` for what it hears; without one, ``on_subscription`` and ``on_notification``
+        do. It lasts, and is opened again after a cut, until :meth:`Call.cancel`, a refusal, the server's end of it, or the
+        close of the client.
+        """
+        if isinstance(uris, str):
+            raise ArgumentError(Status.E_ARGUMENT, "uris must be a sequence of strings, not a string")
+        wanted: Dict[str, Any] = {}
+        for key, value in (
+            ("toolsListChanged", tools),
+            ("promptsListChanged", prompts),
+            ("resourcesListChanged", resources),
+            ("resourceSubscriptions", list(uris)),
+        ):
+            if value:
+                wanted[key] = value
+        with self._router.subscribing:
+            call = self.start_request("subscriptions/listen", {"notifications": wanted}, options=options)
+            if handler is not None:
+                self._router.subscribers[call.id] = handler
+        return call
+
     def notify(self, method: str, params: Optional[Mapping[str, Any]] = None) -> None:
         """Send a notification, and wait until the server has accepted it."""
         _dispatch.refuse_in_callback("Client.notify")
@@ -459,6 +497,10 @@ class Client:
         Without a handler it goes to the logger ``mcpnative`` as a warning.
         """
         return self._on(c.EVENT_ERROR, handler)
+
+    def on_subscription(self, handler: SubscriptionHandler) -> SubscriptionHandler:
+        """``handler(change)``: a subscription without a handler of its own is active, lost, active again or over."""
+        return self._on(c.EVENT_SUBSCRIPTION, handler)
 
     def on_callback_error(self, handler: CallbackErrorHook) -> CallbackErrorHook:
         """``handler(exception, where)``: a handler of this client raised. Without it: ``sys.unraisablehook``."""
