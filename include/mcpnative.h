@@ -88,6 +88,8 @@
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
+ *     push          where the server offers it, it tells of tasks by itself (subscriptions/listen), and polls are
+ *                   at least 30 s apart; without, or with auto_poll false, they are only polled  true
  *     min_poll_ms   your own least time between polls; the server's wish counts where it is
  *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"

@@ -310,3 +310,13 @@ fn br_46_h_a_child_that_ends_is_started_again_by_its_subscription() {
         assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CLOSED, "{era}");
     }
 }
+
+#[test]
+fn a_local_server_pushes_the_end_of_a_task() {
+    let server = Local::new("push", json!({}));
+    let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_TASK_DONE]));
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 4_000, "ttl_ms": null, "poll_ms": 3_600_000}));
+    assert_eq!(task.end().reason(), "completed");
+    assert_eq!((server.count("subscriptions/listen"), server.count("tasks/get")), (1, 0));
+    until("the stream ends with its last task", || server.count("notifications/cancelled") == 1);
+}

@@ -241,8 +241,9 @@ type
     function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
     { The same without waiting; OnToolResponse tells the outcome. }
     function StartRequest(const Method: string; const ParamsJson: string = ''; const OptionsJson: string = ''): Int64;
-    { Hears of changes until CancelCall; gives the id of the call. FilterJson: {"toolsListChanged": true,
-      "resourceSubscriptions": ["uri"], ...}. OnSubscription tells where it stands, OnHeard what it hears. }
+    { Hears of changes until CancelCall; gives the id of the call. FilterJson: an object with toolsListChanged,
+      promptsListChanged, resourcesListChanged (true) and resourceSubscriptions (an array of URIs), as far as wanted.
+      OnSubscription tells where it stands, OnHeard what it hears. }
     function Subscribe(const FilterJson: string; const OptionsJson: string = ''): Int64;
     procedure Notify(const Method: string; const ParamsJson: string = '');
 

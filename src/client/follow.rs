@@ -11,20 +11,22 @@ use crate::client::event::{Event, EventKind};
 use crate::client::handle::Client;
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::life::Activity;
+use crate::client::logging::{LogLevel, log};
 use crate::client::settings::{InputPolicy, Settings, Timeouts};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
-use crate::protocol::json::quote;
+use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
 use crate::protocol::method;
-use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry, Session};
+use crate::protocol::subscription::{TASK_IDS, texts_of};
+use crate::protocol::task::{NOTIFICATION, Task};
+use crate::session::{Note, Request, Retry, Session, SubscriptionState};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::snapshot::Snapshot;
-use crate::tasks::{Announcement, EndReason, TaskHost, TaskWire};
+use crate::tasks::{Announcement, EndReason, Heard, TaskHost, TaskWire};
 use crate::transport::Scope;
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
@@ -44,7 +46,7 @@ impl Wire {
         Self { session, clock, timeouts: settings.timeouts, most_questions }
     }
 
-    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<crate::protocol::json::Json> {
+    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<Json> {
         let scope = Scope {
             cancel,
             total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
@@ -53,7 +55,7 @@ impl Wire {
         };
         let mut notes = |note: Note| {
             if let Note::Oddity(line) = note {
-                super::logging::log(super::logging::LogLevel::Warn, || line);
+                log(LogLevel::Warn, || line);
             }
         };
         match self.session.ask(&Request::new(of_method, params)?, &Retry::default(), &scope, &mut notes)? {
@@ -65,6 +67,14 @@ impl Wire {
     }
 }
 
+impl Wire {
+    fn read(&self, raw: &Json) -> Result<Task> {
+        let task = Task::read(raw)?;
+        check_questions(&task, self.most_questions)?;
+        Ok(task)
+    }
+}
+
 impl TaskWire for Wire {
     fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task> {
         let answered = self.ask(method::TASKS_GET, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel);
@@ -72,11 +82,10 @@ impl TaskWire for Wire {
             Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
             _ => error,
         })?;
-        let task = Task::read(&result)?;
+        let task = self.read(&result)?;
         if task.id != task_id {
             return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
         }
-        check_questions(&task, self.most_questions)?;
         Ok(task)
     }
 
@@ -87,6 +96,39 @@ impl TaskWire for Wire {
 
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()> {
         self.ask(method::TASKS_CANCEL, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel).map(drop)
+    }
+
+    fn listen(&self, ids: &[Arc<str>], cancel: &CancelToken, heard: &mut dyn FnMut(Heard)) -> Result<()> {
+        let quoted: Vec<String> = ids.iter().map(|id| quote(id)).collect();
+        let params = format!("{{\"notifications\":{{\"{TASK_IDS}\":[{}]}}}}", quoted.join(","));
+        let request = Request::new(method::LISTEN, &params)?;
+        let scope = Scope { cancel, total: Deadline::Never, idle: None, connect: self.timeouts.connect };
+        let mut notes = |note: Note| match note {
+            Note::Subscription(news) => match (news.state, news.json) {
+                (SubscriptionState::Active | SubscriptionState::CatchUp, Some(filter)) => {
+                    heard(Heard::Granted(texts_of(&filter, TASK_IDS)));
+                }
+                (SubscriptionState::Lost, _) => heard(Heard::Lost),
+                (SubscriptionState::Active | SubscriptionState::CatchUp | SubscriptionState::Ended, _) => {}
+            },
+            Note::Other { method, params } if method == NOTIFICATION => match self.read(&params) {
+                Ok(task) => heard(Heard::Task(Box::new(task))),
+                Err(error) => log(LogLevel::Warn, || format!("{NOTIFICATION} makes no sense: {error}")),
+            },
+            Note::Other { method, .. } => {
+                let method = crate::error::one_line(&method);
+                log(LogLevel::Warn, || format!("{method} came on a stream for tasks"));
+            }
+            Note::Oddity(line) => log(LogLevel::Warn, || line),
+            // "MUST NOT be sent on the subscriptions/listen stream for a task" (tasks extension, "Task Notifications").
+            Note::Progress(_)
+            | Note::ProgressOf { .. }
+            | Note::Log(_)
+            | Note::Asked(_)
+            | Note::Withdrawn(_)
+            | Note::Stderr(_) => {}
+        };
+        self.session.subscribe(&request, &scope, &mut notes).map(drop)
     }
 
     fn origin(&self) -> &str {

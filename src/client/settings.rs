@@ -40,6 +40,7 @@ pub(crate) struct Timeouts {
 pub(crate) struct TaskSettings {
     pub enabled: bool,
     pub auto_poll: bool,
+    pub push: bool,
     pub min_poll: Duration,
     pub stop_at_ttl: bool,
     pub follow_cancel: bool,
@@ -226,6 +227,7 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
     let tasks = TaskSettings {
         enabled: part.flag("enabled")?.unwrap_or(true),
         auto_poll: part.flag("auto_poll")?.unwrap_or(true),
+        push: part.flag("push")?.unwrap_or(true),
         min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),

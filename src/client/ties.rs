@@ -75,6 +75,7 @@ impl Client {
         let tasks = &self.settings.tasks;
         FollowOptions {
             auto_poll: tasks.auto_poll,
+            push: tasks.push,
             min_poll: tasks.min_poll,
             stop_at_ttl: tasks.stop_at_ttl,
             follow_cancel: tasks.follow_cancel,

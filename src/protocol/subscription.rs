@@ -9,6 +9,8 @@ use crate::protocol::jsonrpc::{WireId, read_id};
 
 /// `notifications/subscriptions/acknowledged`.
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// The member of a filter for tasks (tasks extension, "Task Notifications").
+pub const TASK_IDS: &str = "taskIds";
 /// `notifications/resources/updated`.
 pub const UPDATED: &str = "notifications/resources/updated";
 
@@ -106,10 +108,10 @@ pub fn granted(params: &Json) -> Json {
     members.and_then(|members| members.some("notifications").map(|raw| params.slice(raw))).unwrap_or_else(empty)
 }
 
-/// The ids of a member of a filter, as texts.
+/// The texts of a member of a filter; [`None`] where it has no such member.
 #[must_use]
-pub fn texts_of(filter: &Json, member: &str) -> Vec<String> {
-    filter.members().ok().and_then(|members| members.some(member).map(strings)).unwrap_or_default()
+pub fn texts_of(filter: &Json, member: &str) -> Option<Vec<String>> {
+    filter.members().ok()?.some(member).map(strings)
 }
 
 fn empty() -> Json {
@@ -196,7 +198,8 @@ mod tests {
         assert_eq!(cancelled_id(&params), WireId::Number(7));
         assert_eq!(subscription_id(&Json::trusted(r#"{"_meta":[]}"#)), WireId::Missing);
         let params = Json::trusted(r#"{"notifications":{"taskIds":["a",7,"b"]}}"#);
-        assert_eq!(texts_of(&granted(&params), "taskIds"), ["a", "b"]);
+        assert_eq!(texts_of(&granted(&params), TASK_IDS).unwrap(), ["a", "b"]);
+        assert_eq!(texts_of(&granted(&params), "resourceSubscriptions"), None);
         assert_eq!(granted(&Json::trusted("{}")).text(), "{}");
     }
 }

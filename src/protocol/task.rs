@@ -8,6 +8,8 @@ use crate::error::{Error, Kind, Result, RpcFault};
 use crate::protocol::input::{InputRequest, read_requests};
 use crate::protocol::json::{Json, Members};
 
+/// `notifications/tasks`: the server tells of a task by itself.
+pub const NOTIFICATION: &str = "notifications/tasks";
 /// The name of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

@@ -80,6 +80,8 @@ impl Legacy {
     /// the end of its session does.
     fn unsubscribe(&self, standing: &Arc<Standing>, seat: Arc<Seat>) {
         let uris = seat.uris();
+        // Whoever wakes it just now may hold it for a moment longer.
+        seat.grant(Filter::default());
         drop(seat);
         let here = self.standings.current().is_some_and(|now| now.number == standing.number);
         let subscribers = self.desk.subscribers();

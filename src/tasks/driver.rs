@@ -21,6 +21,7 @@ use crate::tasks::errand::guarded;
 use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::Pool;
+use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::{Schedule, Slot};
 use crate::tasks::state::{End, Machine, Past, TaskEvent};
@@ -82,7 +83,8 @@ impl Engine {
         self.start()?;
         let mut desk = self.desk.lock();
         desk.last_group += 1;
-        Ok(Arc::new(Group { id: desk.last_group, engine: self.clone(), closed: AtomicBool::new(false) }))
+        let pushes = Pushes::new(self.spawn.clone(), self.clock.clone());
+        Ok(Arc::new(Group { id: desk.last_group, engine: self.clone(), closed: AtomicBool::new(false), pushes }))
     }
 
     /// Hands every task that is due its turn. Returns when to come back.
@@ -255,6 +257,7 @@ pub(crate) struct Group {
     engine: Arc<Engine>,
     /// Set and tested under the engine's lock, so that no task slips in behind a close.
     closed: AtomicBool,
+    pushes: Arc<Pushes>,
 }
 
 impl Group {
@@ -312,16 +315,6 @@ impl Group {
         self.engine.find(self, key)
     }
 
-    /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.
-    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
-    pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
-        let Some(entry) = self.find(server, &task.id) else {
-            return false;
-        };
-        entry.post(TaskEvent::Pushed(Arc::new(task)));
-        true
-    }
-
     /// The network came back or the machine woke (design rule 14).
     pub(crate) fn poke(&self) {
         for entry in self.tasks() {
@@ -335,6 +328,7 @@ impl Group {
             let _desk = self.engine.desk.lock();
             self.closed.store(true, Ordering::Release);
         }
+        self.pushes.close();
         for entry in self.tasks() {
             entry.post(TaskEvent::Closed);
         }
@@ -344,7 +338,14 @@ impl Group {
 
     fn identity(&self, key: TaskKey, about: Arc<TaskAbout>, links: &Links) -> Identity {
         let lane = Lane { origin: links.wire.origin().into(), group: self.id };
-        Identity { slot: self.engine.new_slot(), lane, key, about, received: self.engine.clock.wall() }
+        Identity {
+            slot: self.engine.new_slot(),
+            lane,
+            key,
+            about,
+            received: self.engine.clock.wall(),
+            pushes: self.pushes.clone(),
+        }
     }
 
     fn enlist(&self, entry: Arc<TaskEntry>) -> Result<Held> {

@@ -22,6 +22,7 @@ use crate::tasks::errand::{Chore, Errand, guarded};
 use crate::tasks::keys::{Sender, Verdict};
 use crate::tasks::ledger::{Ledger, Record, TaskAbout, TaskKey};
 use crate::tasks::pace::Moment;
+use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::Slot;
 use crate::tasks::snapshot::Snapshot;
@@ -49,6 +50,8 @@ pub(crate) struct Identity {
     pub(crate) about: Arc<TaskAbout>,
     /// When the task was received, wall time.
     pub(crate) received: SystemTime,
+    /// Who hears of it without asking.
+    pub(crate) pushes: Arc<Pushes>,
 }
 
 /// A task that is followed, or was.
@@ -101,6 +104,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.1 {
             self.0.run();
+            if self.0.links.options.push && self.0.links.options.auto_poll {
+                self.0.who.pushes.join(&self.0);
+            }
         }
     }
 }
@@ -143,6 +149,10 @@ impl TaskEntry {
 
     pub(crate) fn wire(&self) -> &dyn TaskWire {
         &*self.links.wire
+    }
+
+    pub(crate) fn shared_wire(&self) -> Arc<dyn TaskWire> {
+        self.links.wire.clone()
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
@@ -405,6 +415,7 @@ impl TaskEntry {
                 if let Some(engine) = self.engine.upgrade() {
                     engine.finished(self);
                 }
+                self.who.pushes.leave(&self.who.key.id);
             }
         }
     }

@@ -62,8 +62,9 @@ pub(crate) enum TaskEvent {
     /// `tasks/get` failed.
     PollFailed(Error, Trip),
     /// The server told by itself.
-    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
     Pushed(Arc<Task>),
+    /// The server tells of it by itself from now on, or no longer does.
+    Watched(bool),
     /// A moment that was asked for with `WakeAt` has come.
     Due,
     /// The network came back or the machine woke: what is due or degraded is polled now.
@@ -380,6 +381,7 @@ fn begin(
         TaskEvent::Polled(..)
         | TaskEvent::PollFailed(..)
         | TaskEvent::Pushed(_)
+        | TaskEvent::Watched(_)
         | TaskEvent::Due
         | TaskEvent::Poked
         | TaskEvent::Answered(..)

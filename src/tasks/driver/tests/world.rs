@@ -417,7 +417,7 @@ fn diary(ledger: &Arc<Shelf>) -> Arc<Diary> {
 }
 
 pub(super) fn options() -> FollowOptions {
-    FollowOptions { auto_poll: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
+    FollowOptions { auto_poll: true, push: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
 }
 
 pub(super) fn about(server: &str) -> TaskAbout {

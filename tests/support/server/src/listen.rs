@@ -112,6 +112,7 @@ impl Listener {
     pub(crate) fn turn(&mut self, brain: &Brain, world: &mut World) -> Turn {
         if !self.begun {
             self.begun = true;
+            world.acknowledged += 1;
             let params = json!({"notifications": self.acknowledged});
             return Turn::Say(self.notification("notifications/subscriptions/acknowledged", params));
         }
