@@ -114,6 +114,7 @@ type
   private
     FEnabled: Boolean;
     FAutoPoll: Boolean;
+    FPush: Boolean;
     FMinPollMs: Int64;
     FTtl: TMcpTtlPolicy;
     FOnCancel: TMcpCancelPolicy;
@@ -125,6 +126,8 @@ type
     property Enabled: Boolean read FEnabled write FEnabled default True;
     { Follow tasks in the background. Off: Refresh, Check and Poke are the program's business. }
     property AutoPoll: Boolean read FAutoPoll write FAutoPoll default True;
+    { Let the server tell of tasks by itself where it offers that; polls are the back-stop then. }
+    property Push: Boolean read FPush write FPush default True;
     { Poll no more often than this; the server's own interval is kept in any case. }
     property MinPollMs: Int64 read FMinPollMs write FMinPollMs default 0;
     { tpFollow: a task beyond its TTL is followed as long as the server knows it. tpStop: it ends as expired. }
@@ -561,6 +564,7 @@ begin
   inherited Create;
   FEnabled := True;
   FAutoPoll := True;
+  FPush := True;
 end;
 
 procedure TMcpTaskOptions.Assign(Source: TPersistent);
@@ -569,6 +573,7 @@ begin
   begin
     FEnabled := TMcpTaskOptions(Source).FEnabled;
     FAutoPoll := TMcpTaskOptions(Source).FAutoPoll;
+    FPush := TMcpTaskOptions(Source).FPush;
     FMinPollMs := TMcpTaskOptions(Source).FMinPollMs;
     FTtl := TMcpTaskOptions(Source).FTtl;
     FOnCancel := TMcpTaskOptions(Source).FOnCancel;
@@ -769,6 +774,8 @@ begin
   Part.Clear;
   Part.PutBool('enabled', FTasks.Enabled);
   Part.PutBool('auto_poll', FTasks.AutoPoll);
+  if not FTasks.Push then
+    Part.PutBool('push', False);
   Limit('min_poll_ms', FTasks.MinPollMs);
   if FTasks.Ttl = tpStop then
     Part.Put('ttl', 'stop');

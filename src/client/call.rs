@@ -354,7 +354,7 @@ impl Call {
         let session = self.client.session()?;
         let mut notes = |note: Note| self.client.note(Some(self), note);
         if self.is_subscription() {
-            return session.subscribe(&self.request, &scope, &mut notes).map(Answer::Complete);
+            return session.subscribe(&|| Ok(self.request.clone()), &scope, &mut notes).map(Answer::Complete);
         }
         let mut ask = || {
             if self.options.all_pages {

@@ -98,10 +98,17 @@ impl TaskWire for Wire {
         self.ask(method::TASKS_CANCEL, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel).map(drop)
     }
 
-    fn listen(&self, ids: &[Arc<str>], cancel: &CancelToken, heard: &mut dyn FnMut(Heard)) -> Result<()> {
-        let quoted: Vec<String> = ids.iter().map(|id| quote(id)).collect();
-        let params = format!("{{\"notifications\":{{\"{TASK_IDS}\":[{}]}}}}", quoted.join(","));
-        let request = Request::new(method::LISTEN, &params)?;
+    fn listen(
+        &self,
+        ids: &dyn Fn() -> Vec<Arc<str>>,
+        cancel: &CancelToken,
+        heard: &mut dyn FnMut(Heard),
+    ) -> Result<()> {
+        let request = || {
+            let quoted: Vec<String> = ids().iter().map(|id| quote(id)).collect();
+            let params = format!("{{\"notifications\":{{\"{TASK_IDS}\":[{}]}}}}", quoted.join(","));
+            Request::new(method::LISTEN, &params)
+        };
         let scope = Scope { cancel, total: Deadline::Never, idle: None, connect: self.timeouts.connect };
         let mut notes = |note: Note| match note {
             Note::Subscription(news) => match (news.state, news.json) {

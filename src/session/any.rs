@@ -16,7 +16,7 @@ use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
-use crate::session::subscription::{Driver, Nudge, SubscriptionNews};
+use crate::session::subscription::{Asking, Driver, Nudge, SubscriptionNews};
 use crate::transport::{Scope, Transport};
 
 /// A session with a server.
@@ -82,11 +82,12 @@ impl Session {
         self.masked(self.speaker()?.ask(request, retry, scope, &mut self.quiet(notes)))
     }
 
-    /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`].
+    /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`]. The request is made
+    /// anew for each of its streams.
     ///
     /// # Errors
     /// The server's refusal, or the end of the limits or of the token; a stream that is cut is opened again.
-    pub(crate) fn subscribe(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+    pub(crate) fn subscribe(&self, request: &Asking<'_>, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let speaker = self.speaker()?;
         let driver = Driver { speaker: &*speaker, clock: &*self.means.clock, nudge: &self.nudge };
         self.masked(driver.run(request, scope, &mut self.quiet(notes)))

@@ -8,7 +8,7 @@ use crate::session::desk::Question;
 use crate::session::subscription::SubscriptionNews;
 
 /// A request as the host means it, before ids, `_meta` and headers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// The method.
     pub method: String,

@@ -89,6 +89,9 @@ impl Wake for Nudge {
     }
 }
 
+/// Makes the request of a subscription.
+pub(super) type Asking<'a> = dyn Fn() -> Result<Request> + 'a;
+
 /// What drives a subscription.
 pub(super) struct Driver<'a> {
     pub speaker: &'a dyn Speaker,
@@ -98,7 +101,9 @@ pub(super) struct Driver<'a> {
 
 impl Driver<'_> {
     /// Hears until the server closes it, refuses it, the host's limit has passed or the token is cancelled.
-    pub(super) fn run(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+    ///
+    /// The request is made anew for each stream: what is wanted may have changed meanwhile.
+    pub(super) fn run(&self, request: &Asking<'_>, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let cut = |Cancelled(why)| match why {
             Why::Host => Error::new(Kind::Cancelled, "the call was cancelled"),
             Why::Closing => Error::new(Kind::Closed, "the client is closed"),
@@ -107,7 +112,8 @@ impl Driver<'_> {
         scope.cancel.on_cancel(Arc::downgrade(&hook)).map_err(cut)?;
         let mut listening = Listening::new(self.seed());
         loop {
-            let outcome = self.speaker.listen(request, scope, &mut |note| self.heard(&mut listening, note, notes));
+            let mut hear = |note| self.heard(&mut listening, note, notes);
+            let outcome = request().and_then(|request| self.speaker.listen(&request, scope, &mut hear));
             let now = self.clock.now();
             let spent = scope.total.left(now).is_err();
             match listening.ended(outcome, now, spent) {

@@ -55,11 +55,16 @@ pub(crate) trait TaskWire: Send + Sync {
     /// `tasks/cancel`.
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()>;
     /// Hears what the server tells of these tasks by itself, over streams that are opened again after a cut, until the
-    /// token is cancelled. The end, where the server closes it.
+    /// token is cancelled. Which tasks is asked for each stream anew. The end, where the server closes it.
     ///
     /// # Errors
     /// The server's refusal: asking again would bring the same.
-    fn listen(&self, _ids: &[Arc<str>], _cancel: &CancelToken, _heard: &mut dyn FnMut(Heard)) -> Result<()> {
+    fn listen(
+        &self,
+        _ids: &dyn Fn() -> Vec<Arc<str>>,
+        _cancel: &CancelToken,
+        _heard: &mut dyn FnMut(Heard),
+    ) -> Result<()> {
         Err(Error::new(Kind::Unsupported, "this wire cannot listen"))
     }
     /// Which server this is, for fairness: polls are capped per origin.

@@ -21,6 +21,9 @@ use crate::tasks::{Heard, TaskWire};
 /// for their first poll anyway.
 const GATHER: Duration = Duration::from_secs(1);
 
+/// JSON-RPC 2.0, section 5.1.
+const INVALID_PARAMS: i64 = -32602;
+
 /// The streams of one client.
 pub(crate) struct Pushes {
     spawn: Option<Arc<dyn Spawn>>,
@@ -121,7 +124,8 @@ impl Pushes {
         if plan.more {
             self.start(wire.clone());
         }
-        let outcome = guarded(|| wire.listen(&plan.ids, &token, &mut |heard| self.heard(&plan, heard)));
+        let ids = || self.state.lock().watch.ids(plan.number);
+        let outcome = guarded(|| wire.listen(&ids, &token, &mut |heard| self.heard(&plan, heard)));
         self.over(&plan, &outcome, wire);
     }
 
@@ -142,6 +146,8 @@ impl Pushes {
         let how = match outcome {
             Ok(()) => Over::Closed,
             Err(error) if matches!(error.kind(), Kind::Cancelled | Kind::Closed) => Over::Closed,
+            // About one of the tasks, perhaps: others may fare better.
+            Err(error) if error.rpc().is_some_and(|fault| fault.code == INVALID_PARAMS) => Over::Closed,
             Err(_) => Over::Refused,
         };
         let mut gather = false;

@@ -26,7 +26,8 @@ pub(super) type Id = Arc<str>;
 pub(super) struct Plan {
     /// Its number.
     pub number: u64,
-    /// The tasks that it is to tell of.
+    /// The tasks that it is to tell of, for the tests: see [`Watch::ids`].
+    #[cfg(test)]
     pub ids: Vec<Id>,
     /// More are waiting: gather once more.
     pub more: bool,
@@ -113,10 +114,21 @@ impl Watch {
             ids.insert(id);
         }
         self.last += 1;
-        let mut list: Vec<Id> = ids.iter().cloned().collect();
-        list.sort_unstable();
         self.streams.push(Stream { number: self.last, ids, granted: HashSet::new(), replaces, ended: false });
-        Some(Plan { number: self.last, ids: list, more: self.wants_gathering() })
+        Some(Plan {
+            number: self.last,
+            #[cfg(test)]
+            ids: self.ids(self.last),
+            more: self.wants_gathering(),
+        })
+    }
+
+    /// What a stream is to tell of now: those that ended meanwhile are not asked for.
+    pub(super) fn ids(&self, number: u64) -> Vec<Id> {
+        let stream = self.streams.iter().find(|stream| stream.number == number);
+        let mut ids: Vec<Id> = stream.into_iter().flat_map(|stream| stream.ids.iter().cloned()).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// The server acknowledged a stream; `None`: it knows no task ids at all.
@@ -259,6 +271,7 @@ mod tests {
         assert_eq!(grant(&mut watch, &second).on.len(), 3);
         // The last task takes the stream along.
         assert_eq!(watch.left("a"), Change::default());
+        assert_eq!(texts(&watch.ids(second.number)), ["b", "c"], "what has ended is not asked for again");
         watch.left("b");
         assert_eq!(watch.left("c").end, [second.number]);
     }
