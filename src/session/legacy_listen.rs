@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::cancel::CancelToken;
+use crate::cancel::{CancelToken, Why};
 use crate::clock::Budget;
 use crate::error::{Error, Kind, Result, one_line};
 use crate::protocol::json::{Json, quote};
@@ -30,7 +30,10 @@ impl Legacy {
             notes.note(SubscriptionNews::acknowledged(granted.write()));
             self.hear_until(&seat, scope, notes)
         });
-        self.unsubscribe(&standing, seat);
+        // A client that closes says it by the end of its session.
+        if scope.cancel.cancelled() != Some(Why::Closing) {
+            self.unsubscribe(&standing, seat);
+        }
         heard
     }
 
@@ -76,8 +79,7 @@ impl Legacy {
         Err(judge(method::LISTEN, fault, &self.settings.limits).error)
     }
 
-    /// Gives up the seat, and the resources that nobody else in this session wants. A client that closes does not say so:
-    /// the end of its session does.
+    /// Gives up the seat, and the resources that nobody else in this session wants.
     fn unsubscribe(&self, standing: &Arc<Standing>, seat: Arc<Seat>) {
         let uris = seat.uris();
         // Whoever wakes it just now may hold it for a moment longer.
