@@ -1,5 +1,5 @@
-//! Local servers as processes of their own, with the record that they keep: the scripted server behind a pipe, and the
-//! same behind a Unix socket.
+//! Local servers as processes of their own, with the record that they keep: the scripted server behind a pipe, or
+//! wherever a test carries its bytes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -23,7 +23,7 @@ fn the_server() {
 
 /// A server to be, and the record that it keeps.
 pub struct Local {
-    pub script: Value,
+    script: Value,
     record: PathBuf,
 }
 
