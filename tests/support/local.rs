@@ -86,6 +86,14 @@ impl Local {
         heard.into_iter().map(|(_, message)| message).collect()
     }
 
+    /// The process that it started and left behind (option `grandchild_ms`).
+    pub fn grandchild(&self) -> i64 {
+        let text = std::fs::read_to_string(&self.record).unwrap();
+        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let body = entries.filter(|entry| entry["http_method"] == "grandchild").find_map(|entry| entry["body"].as_str().map(str::to_owned));
+        body.expect("it is in the record").parse().unwrap()
+    }
+
     /// The methods that it heard, in their order.
     pub fn heard(&self) -> Vec<String> {
         self.messages().iter().filter_map(|message| message["method"].as_str().map(str::to_owned)).collect()
