@@ -277,3 +277,24 @@ fn line_separators_of_unicode_are_no_line_ends_on_any_link() {
         }
     }
 }
+
+#[test]
+fn br_41_rounds_over_a_pipe_count_as_over_http() {
+    let server = Local::new("rounds-41", json!({}));
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut settings = patient();
+    settings["limits"] = json!({"input_rounds": 3});
+    let count = asked.clone();
+    let client = server.ready(settings, |client| {
+        client.on(MCP_EVENT_ELICITATION, move |event| {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(event.input().unwrap().reply(&json!({"answer": "yes", "value": "yes"})), Ok(MCP_OK));
+        });
+    });
+    client.run("ask_first", json!({"rounds": 3})).unwrap();
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 3);
+    let failure = client.run("ask_first", json!({"rounds": 4})).unwrap_err();
+    assert_eq!(failure.name(), "MCP_E_TOO_LARGE");
+    assert!(failure.message.contains("limits.input_rounds"), "{failure:?}");
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 6, "once each round, and none over the limit");
+}

@@ -243,6 +243,34 @@ fn a_verdict_kept_by_the_host_spares_the_probe_and_a_wrong_one_is_a_clear_error(
     }
 }
 
+#[test]
+fn a_modern_server_that_is_greeted_the_old_way_is_named_as_what_it_is() {
+    // turul: 400, -32020 and the versions.
+    let refusal = json!({"http_status": 400, "error": {"code": -32020, "message": "m", "data": {"supported": ["2026-07-28"]}}});
+    let server = TestServer::start(script(&json!({}), &[json!({"match": {"method": "initialize"}, "do": refusal})]));
+    let client = Client::new(&settings(&server, json!({"era": "legacy"})));
+    client.open().unwrap();
+    let failure = client.wait_open().unwrap_err();
+    assert_eq!((failure.name().as_str(), failure.rpc_code), ("MCP_E_VERSION", Some(-32020)));
+    assert!(failure.message.starts_with("the server speaks the modern era"), "{failure:?}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_late_answer_to_a_probe_over_http_is_dropped() {
+    // Silence is an outage over HTTP. What comes later is nobody's: the next opening asks anew, and hears another answer.
+    let late = json!({"delay_ms": 900, "patch": {"supportedVersions": ["2025-11-25"]}});
+    let server = TestServer::start(script(&json!({}), &[json!({"match": {"method": "server/discover", "nth": 1}, "do": late})]));
+    let client = Client::new(&settings(&server, json!({"timeouts": {"probe_ms": 300}})));
+    client.open().unwrap();
+    assert_eq!(client.wait_open().unwrap_err().name(), "MCP_E_TIMEOUT");
+    client.open().unwrap();
+    client.wait_open().unwrap();
+    client.run("sleep", json!({"ms": 1_000})).unwrap();
+    assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("modern"));
+    assert_eq!((server.count_of("server/discover"), server.count_of("initialize")), (2, 0));
+}
+
 // ---- legacy servers ----------------------------------------------------------------------------------------------------
 
 #[test]
@@ -292,6 +320,29 @@ fn single_answers_of_legacy_servers() {
         assert_eq!(client.tool_names().expect(name).is_empty(), false, "{name}");
         assert!(server.count_of(method) <= 2, "{name}");
     }
+}
+
+#[test]
+fn br_15_what_a_notification_is_answered_with() {
+    log();
+    let typed = |kind: &str| json!({"Content-Type": kind});
+    for (name, action) in [
+        ("202, text", json!({"http_status": 202, "headers": typed("text/plain; charset=utf-8"), "body": "Accepted"})),
+        ("202, JSON without a body", json!({"http_status": 202, "headers": typed("application/json"), "body": ""})),
+        ("204", json!({"http_status": 204, "body": ""})),
+        ("200, no type, chunked, empty", json!({"http_status": 200, "headers": typed(""), "body": "", "framing": "chunked"})),
+        ("200 null", json!({"http_status": 200, "headers": typed("application/json"), "body": "null"})),
+        ("200 {}", json!({"http_status": 200, "headers": typed("application/json"), "body": "{}"})),
+        ("201", json!({"http_status": 201, "body": ""})),
+        ("202 late", json!({"http_status": 202, "body": "", "delay_ms": 3_000})),
+        ("400 and an error without an id", json!({"http_status": 400, "error": {"code": -32600, "message": "br 15 refused"}, "id": "absent"})),
+    ] {
+        let rule = json!({"match": {"method": "notifications/initialized"}, "do": action});
+        let server = TestServer::start(script(&json!({"era": "legacy"}), &[rule]));
+        let client = Client::ready(&server, json!({}));
+        assert!(!client.tool_names().expect(name).is_empty(), "{name}");
+    }
+    log().expect("the server refused notifications/initialized");
 }
 
 #[test]
@@ -576,6 +627,24 @@ fn br_23_a_b_c_a_stream_that_ends_is_lost_at_once_and_never_resumed() {
         for request in server.requests() {
             assert_eq!((request.http_method.as_str(), request.header("last-event-id")), ("POST", None), "{name}");
         }
+    }
+}
+
+#[test]
+fn br_17_a_list_may_be_asked_for_once_more_under_a_new_id() {
+    let progress = json!({"progress": {"progress": 1}});
+    for (name, action, asked) in [
+        ("a: reset", json!({"reset": true}), 2),
+        ("b: 503 is an answer", json!({"http_status": 503}), 1),
+        ("c: progress, then a cut", json!({"sse": [progress], "then": "close_silently"}), 2),
+    ] {
+        let server = TestServer::start(script(&json!({}), &[json!({"match": {"method": "tools/list", "nth": 1}, "do": action})]));
+        let client = Client::ready(&server, json!({}));
+        let listed = client.list_tools();
+        assert_eq!(listed.is_ok(), asked == 2, "{name}: {listed:?}");
+        let ids: Vec<Value> = server.requests_of("tools/list").iter().map(|request| request.at("/id")).collect();
+        assert_eq!(ids.len(), asked, "{name}");
+        assert!(asked == 1 || ids[0] != ids[1], "{name}: a repeat is a new request");
     }
 }
 
