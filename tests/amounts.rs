@@ -156,9 +156,10 @@ fn read_request(connection: &mut TcpStream) -> Option<Value> {
 fn answer(connection: &mut TcpStream, request: &Value, head: &str) -> std::io::Result<()> {
     let (id, size) = (&request["id"], request["params"]["arguments"]["bytes"].as_u64().unwrap_or(1));
     let (kind, lead, tail) = if head.contains("event-stream") { (head, "data: ", "\n\n") } else { (head, "", "") };
-    let mut body = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+    let mut body =
+        json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "supportedVersions": ["2026-07-28"],
         "capabilities": {}, "content": [{"type": "text", "text": "@"}]}})
-    .to_string();
+        .to_string();
     body = format!("{lead}{body}{tail}");
     let (begin, end) = body.split_once('@').unwrap();
     let length = begin.len() as u64 + size + end.len() as u64;

@@ -85,9 +85,8 @@ struct Raw(*mut mcp_stream);
 unsafe impl Send for Raw {}
 
 unsafe extern "C" fn write(bytes: *const c_char, length: usize, user: *mut c_void) {
-    let (pipe, bytes) = unsafe {
-        (&*user.cast::<Mutex<Option<ChildStdin>>>(), std::slice::from_raw_parts(bytes.cast::<u8>(), length))
-    };
+    let (pipe, bytes) =
+        unsafe { (&*user.cast::<Mutex<Option<ChildStdin>>>(), std::slice::from_raw_parts(bytes.cast::<u8>(), length)) };
     if let Some(pipe) = &mut *pipe.lock().unwrap() {
         drop(pipe.write_all(bytes));
     }
@@ -170,18 +169,28 @@ fn legacy() -> Value {
 
 #[test]
 fn a_session_is_found_spoken_to_and_ended() {
-    on_each("session", legacy(), json!({}), |_| {}, |name, client, local| {
-        assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}");
-        assert_eq!(client.server().text(MCP_SERVER_VERSION).as_deref(), Some("2025-11-25"), "{name}");
-        assert!(client.tool_names().unwrap().contains(&"echo".to_owned()), "{name}");
-        assert_eq!(client.run("add", json!({"a": 2, "b": 3})).unwrap().json()["structuredContent"]["sum"], 5, "{name}");
-        let calls: Vec<Call> = (0..64).map(|n| client.start("echo", json!({"n": n}), json!({}))).collect();
-        for (n, call) in calls.iter().enumerate() {
-            assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{name}");
-            assert_eq!(call.answer().unwrap().structured().unwrap(), format!("{{\"n\":{n}}}"), "{name}");
-        }
-        assert_eq!(local.heard()[..3], ["server/discover", "initialize", "notifications/initialized"], "{name}");
-    });
+    on_each(
+        "session",
+        legacy(),
+        json!({}),
+        |_| {},
+        |name, client, local| {
+            assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}");
+            assert_eq!(client.server().text(MCP_SERVER_VERSION).as_deref(), Some("2025-11-25"), "{name}");
+            assert!(client.tool_names().unwrap().contains(&"echo".to_owned()), "{name}");
+            assert_eq!(
+                client.run("add", json!({"a": 2, "b": 3})).unwrap().json()["structuredContent"]["sum"],
+                5,
+                "{name}"
+            );
+            let calls: Vec<Call> = (0..64).map(|n| client.start("echo", json!({"n": n}), json!({}))).collect();
+            for (n, call) in calls.iter().enumerate() {
+                assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{name}");
+                assert_eq!(call.answer().unwrap().structured().unwrap(), format!("{{\"n\":{n}}}"), "{name}");
+            }
+            assert_eq!(local.heard()[..3], ["server/discover", "initialize", "notifications/initialized"], "{name}");
+        },
+    );
 }
 
 #[test]
@@ -216,66 +225,99 @@ fn the_servers_questions_are_answered() {
 
 #[test]
 fn what_cannot_be_answered_is_refused_and_the_call_goes_on() {
-    on_each("refused", legacy(), json!({"era": "legacy"}), |_| {}, |name, client, _| {
-        for tool in ["ask_elicitation", "ask_sampling", "ask_roots"] {
-            assert!(client.run(tool, json!({})).unwrap().is_error(), "{name}, {tool}: the capability is not declared");
-        }
-        client.run("echo", json!({})).unwrap();
-    });
+    on_each(
+        "refused",
+        legacy(),
+        json!({"era": "legacy"}),
+        |_| {},
+        |name, client, _| {
+            for tool in ["ask_elicitation", "ask_sampling", "ask_roots"] {
+                assert!(
+                    client.run(tool, json!({})).unwrap().is_error(),
+                    "{name}, {tool}: the capability is not declared"
+                );
+            }
+            client.run("echo", json!({})).unwrap();
+        },
+    );
 }
 
 #[test]
 fn an_open_question_is_withdrawn_with_its_call() {
     let kinds = [MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN];
-    on_each("withdrawn", legacy(), json!({"era": "legacy"}), |client| client.record(&kinds), |name, client, local| {
-        let call = client.start("ask_elicitation", json!({}), json!({}));
-        let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
-        assert_eq!(call.cancel(), MCP_OK, "{name}");
-        assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CANCELLED, "{name}");
-        client.events.nth(MCP_EVENT_INPUT_WITHDRAWN, 1);
-        assert_eq!(input.reply(&json!({})), Ok(MCP_S_ALREADY_DONE), "{name}");
-        until("the server is told", || local.count("notifications/cancelled") == 1);
-        client.run("echo", json!({})).unwrap();
-    });
+    on_each(
+        "withdrawn",
+        legacy(),
+        json!({"era": "legacy"}),
+        |client| client.record(&kinds),
+        |name, client, local| {
+            let call = client.start("ask_elicitation", json!({}), json!({}));
+            let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
+            assert_eq!(call.cancel(), MCP_OK, "{name}");
+            assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CANCELLED, "{name}");
+            client.events.nth(MCP_EVENT_INPUT_WITHDRAWN, 1);
+            assert_eq!(input.reply(&json!({})), Ok(MCP_S_ALREADY_DONE), "{name}");
+            until("the server is told", || local.count("notifications/cancelled") == 1);
+            client.run("echo", json!({})).unwrap();
+        },
+    );
 }
 
 #[test]
 fn progress_logs_and_notifications_come() {
-    let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///a"}});
+    let updated =
+        json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///a"}});
     let script = json!({"options": {"era": "legacy"}, "rules": [
         {"match": {"method": "tools/call", "name": "echo"}, "do": {"lines": [{"message": updated}, {"result": {"content": []}}]}}]});
-    on_each("notes", script, json!({"log_level": "debug"}), |client| client.record(&[MCP_EVENT_ANY]), |name, client, _| {
-        let call = client.start("progress", json!({"n": 3}), json!({}));
-        assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{name}");
-        assert_eq!(client.events.nth(MCP_EVENT_PROGRESS, 1).call_id(), Some(call.id()), "{name}");
-        client.run("log", json!({"n": 2})).unwrap();
-        client.events.nth(MCP_EVENT_LOG_MESSAGE, 2);
-        client.run("change", json!({"what": "tools"})).unwrap();
-        client.run("echo", json!({})).unwrap();
-        let has = |method: &'static str| {
-            client.events.until(method, |events| events.iter().any(|event| event.method().as_deref() == Some(method)));
-        };
-        has("notifications/tools/list_changed");
-        has("notifications/resources/updated");
-    });
+    on_each(
+        "notes",
+        script,
+        json!({"log_level": "debug"}),
+        |client| client.record(&[MCP_EVENT_ANY]),
+        |name, client, _| {
+            let call = client.start("progress", json!({"n": 3}), json!({}));
+            assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{name}");
+            assert_eq!(client.events.nth(MCP_EVENT_PROGRESS, 1).call_id(), Some(call.id()), "{name}");
+            client.run("log", json!({"n": 2})).unwrap();
+            client.events.nth(MCP_EVENT_LOG_MESSAGE, 2);
+            client.run("change", json!({"what": "tools"})).unwrap();
+            client.run("echo", json!({})).unwrap();
+            let has = |method: &'static str| {
+                client
+                    .events
+                    .until(method, |events| events.iter().any(|event| event.method().as_deref() == Some(method)));
+            };
+            has("notifications/tools/list_changed");
+            has("notifications/resources/updated");
+        },
+    );
 }
 
 #[test]
 fn a_socket_that_ends_takes_its_session_along_and_a_stream_is_over() {
     let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
     let script = json!({"options": {"era": "legacy"}, "rules": [crash]});
-    on_each("ended", script, json!({"era": "legacy"}), |_| {}, |name, client, local| {
-        assert_eq!(client.run("count", json!({})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN, "{name}");
-        if name == "a stream" {
-            let failure = client.run("echo", json!({})).unwrap_err();
-            assert_eq!((failure.name().as_str(), failure.message.as_str()), ("MCP_E_CONNECT", "the host's stream is over"));
-            assert_eq!(local.count("initialize"), 1);
-        } else {
-            assert!(!client.run("echo", json!({})).unwrap().is_error(), "{name}");
-            assert_eq!((local.count("initialize"), local.count("notifications/initialized")), (2, 2), "{name}");
-            assert_eq!(local.count("tools/call"), 2, "{name}: no call was repeated");
-        }
-    });
+    on_each(
+        "ended",
+        script,
+        json!({"era": "legacy"}),
+        |_| {},
+        |name, client, local| {
+            assert_eq!(client.run("count", json!({})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN, "{name}");
+            if name == "a stream" {
+                let failure = client.run("echo", json!({})).unwrap_err();
+                assert_eq!(
+                    (failure.name().as_str(), failure.message.as_str()),
+                    ("MCP_E_CONNECT", "the host's stream is over")
+                );
+                assert_eq!(local.count("initialize"), 1);
+            } else {
+                assert!(!client.run("echo", json!({})).unwrap().is_error(), "{name}");
+                assert_eq!((local.count("initialize"), local.count("notifications/initialized")), (2, 2), "{name}");
+                assert_eq!(local.count("tools/call"), 2, "{name}: no call was repeated");
+            }
+        },
+    );
 }
 
 #[test]
@@ -284,12 +326,18 @@ fn br_10_a_silent_server_is_legacy_on_each_channel_and_a_late_answer_is_dropped(
     let late = json!({"options": {"era": "legacy"}, "rules": [{"match": {"method": "server/discover"},
         "do": {"delay_ms": 900, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {}}}}]});
     for (name, script) in [("silent", silent), ("late", late)] {
-        on_each(name, script, json!({"timeouts": {"probe_ms": 300}}), |_| {}, |kind, client, local| {
-            assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}, {kind}");
-            // The late answer comes meanwhile: it is nobody's.
-            client.run("sleep", json!({"ms": 1_000})).unwrap();
-            assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}, {kind}");
-            assert_eq!(local.count("notifications/cancelled"), 0, "{name}, {kind}");
-        });
+        on_each(
+            name,
+            script,
+            json!({"timeouts": {"probe_ms": 300}}),
+            |_| {},
+            |kind, client, local| {
+                assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}, {kind}");
+                // The late answer comes meanwhile: it is nobody's.
+                client.run("sleep", json!({"ms": 1_000})).unwrap();
+                assert_eq!(client.server().text(MCP_SERVER_ERA).as_deref(), Some("legacy"), "{name}, {kind}");
+                assert_eq!(local.count("notifications/cancelled"), 0, "{name}, {kind}");
+            },
+        );
     }
 }

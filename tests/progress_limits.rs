@@ -104,7 +104,11 @@ fn br_26_comments_and_progress_of_its_own_do_keep_it_alive_beside_that() {
     for own in [json!(": still here\n\n"), json!({"progress": {"progress": 1}})] {
         let mut frames = Vec::new();
         for _ in 0..10 {
-            frames.extend([json!({"delay_ms": 150, "raw": other}), json!({"delay_ms": 150, "raw": other}), own.clone()]);
+            frames.extend([
+                json!({"delay_ms": 150, "raw": other}),
+                json!({"delay_ms": 150, "raw": other}),
+                own.clone(),
+            ]);
         }
         frames.push(json!({"result": {"resultType": "complete", "content": []}}));
         let rule = json!({"match": {"method": "tools/call"}, "do": {"sse": frames}});

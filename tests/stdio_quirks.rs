@@ -54,9 +54,13 @@ fn br_02_noise_before_an_answer_in_both_eras() {
     for era in ERAS {
         let noise = "Server ready on stdio\n";
         // A banner, two bytes that are no UTF-8, a lone byte in a text, an empty line, spaces, an array; then the answer.
-        let (_server, client) = first_echo("noise", era, &json!({"lines": [
+        let (_server, client) = first_echo(
+            "noise",
+            era,
+            &json!({"lines": [
             {"raw": noise}, {"raw_base64": "wygK"}, {"raw_base64": "eyJqc29ucnBjIjogImGXYiJ9Cg=="}, {"raw": "\n"},
-            {"raw": "    \n"}, {"raw": "[1]\n"}, {"result": {"content": []}, "eol": "\r\n"}]}));
+            {"raw": "    \n"}, {"raw": "[1]\n"}, {"result": {"content": []}, "eol": "\r\n"}]}),
+        );
         client.run("echo", json!({})).expect(era);
         works(&client, era);
     }
@@ -65,7 +69,8 @@ fn br_02_noise_before_an_answer_in_both_eras() {
 #[test]
 fn br_03_long_events_of_a_stream_arrive_whole() {
     for size in [65_535, 65_536, 65_537, 1 << 20, 10 << 20] {
-        let shell = "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\"}]}}".len();
+        let shell =
+            "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\"}]}}".len();
         let text = format!("{}{}", "\u{e9}".repeat((size - shell) / 2), "x".repeat((size - shell) % 2));
         let answer = json!({"sse": [{"result": {"content": [{"type": "text", "text": text}]}}],
             "slice_bytes": if size > 1 << 20 { 40_961 } else { 4_097 }});
@@ -81,7 +86,11 @@ fn br_06_each_end_of_a_server_ends_its_call_and_the_next_request_starts_another(
     for era in ERAS {
         for (name, action, code) in [
             ("b: exit 0 without an answer", json!({"nothing": true, "exit": 0}), Some(0)),
-            ("exit 1 in the middle of an answer", json!({"body": "{\"jsonrpc\":\"2.0\",\"id\":$id,\"res", "exit": 1}), Some(1)),
+            (
+                "exit 1 in the middle of an answer",
+                json!({"body": "{\"jsonrpc\":\"2.0\",\"id\":$id,\"res", "exit": 1}),
+                Some(1),
+            ),
             ("a crash", json!({"nothing": true, "then": "reset"}), None),
             ("c: its output closed, and it stays", json!({"nothing": true, "then": "close_silently"}), None),
         ] {
@@ -157,12 +166,17 @@ fn br_12_odd_ids_over_a_pipe_with_two_requests_in_flight() {
             ("b: 7.0", json!({"id": "float"}), Some(MCP_OK)),
             ("c: null with an error", json!({"error": {"code": -32600, "message": "m"}, "id": "null"}), None),
             ("d: an id never sent", json!({"id": "other"}), None),
-            ("f: result and error", json!({"message": {"jsonrpc": "2.0", "id": "$id", "result": {}, "error": {"code": 1, "message": "both"}}}), Some(MCP_E_MALFORMED)),
+            (
+                "f: result and error",
+                json!({"message": {"jsonrpc": "2.0", "id": "$id", "result": {}, "error": {"code": 1, "message": "both"}}}),
+                Some(MCP_E_MALFORMED),
+            ),
             ("g: neither", json!({"message": {"jsonrpc": "2.0", "id": "$id"}}), Some(MCP_E_MALFORMED)),
         ] {
             let (_server, client) = first_echo("ids", era, &action);
             let other = client.start("sleep", json!({"ms": 200}), json!({}));
-            let call = client.start("echo", json!({"n": 1}), json!({"idle_ms": if want.is_some() { -1 } else { 1_500 }}));
+            let call =
+                client.start("echo", json!({"n": 1}), json!({"idle_ms": if want.is_some() { -1 } else { 1_500 }}));
             let ended = call.wait(PATIENCE_MS);
             let status = ended.as_ref().map_or_else(|failure| failure.status, |status| *status);
             match want {
@@ -185,16 +199,21 @@ fn br_12_odd_ids_over_a_pipe_with_two_requests_in_flight() {
 
 #[test]
 fn br_13_progress_over_a_pipe_is_delivered_to_its_request_alone() {
-    let note = |params: Value| json!({"message": {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}});
+    let note =
+        |params: Value| json!({"message": {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}});
     for era in ERAS {
-        let (_server, client) = first_echo("progress", era, &json!({"lines": [
+        let (_server, client) = first_echo(
+            "progress",
+            era,
+            &json!({"lines": [
             note(json!({"progressToken": "made up", "progress": 100})),
             note(json!({"progress": 101})),
             note(json!({"progressToken": "$token", "progress": 1})),
             note(json!({"progressToken": "$token", "progress": 1})),
             note(json!({"progressToken": "$token", "progress": 0})),
             {"result": {"content": []}},
-            note(json!({"progressToken": "$token", "progress": 102, "total": 102}))]}));
+            note(json!({"progressToken": "$token", "progress": 102, "total": 102}))]}),
+        );
         let call = client.start("echo", json!({}), json!({}));
         assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{era}");
         client.events.nth(MCP_EVENT_CALL_DONE, 1);
@@ -215,7 +234,9 @@ fn br_13_progress_over_a_pipe_is_delivered_to_its_request_alone() {
 fn br_13_a_burst_over_a_pipe_harms_nothing() {
     for era in ERAS {
         let server = Local::new(&format!("burst-{era}"), json!({"options": {"era": era}}));
-        let client = server.ready(json!({"era": era, "queue_limit": 50}), |client| client.record(&[MCP_EVENT_PROGRESS, MCP_EVENT_CALL_DONE]));
+        let client = server.ready(json!({"era": era, "queue_limit": 50}), |client| {
+            client.record(&[MCP_EVENT_PROGRESS, MCP_EVENT_CALL_DONE])
+        });
         let call = client.start("progress", json!({"n": 10_000}), json!({}));
         assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK), "{era}");
         client.events.nth(MCP_EVENT_CALL_DONE, 1);

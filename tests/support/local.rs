@@ -90,7 +90,9 @@ impl Local {
     pub fn grandchild(&self) -> i64 {
         let text = std::fs::read_to_string(&self.record).unwrap();
         let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let body = entries.filter(|entry| entry["http_method"] == "grandchild").find_map(|entry| entry["body"].as_str().map(str::to_owned));
+        let body = entries
+            .filter(|entry| entry["http_method"] == "grandchild")
+            .find_map(|entry| entry["body"].as_str().map(str::to_owned));
         body.expect("it is in the record").parse().unwrap()
     }
 

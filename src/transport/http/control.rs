@@ -108,13 +108,15 @@ impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let spans =
             Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
-        let progress = Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None, silent_since: None };
+        let progress =
+            Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }
     }
 
     /// The lane is held by a new exchange.
     pub(super) fn begin(self: &Arc<Self>, spans: Spans) -> Cutter {
-        *self.progress.lock() = Progress { spans, phase: Phase::Talking, sent: Sent::No, ended: false, trouble: None, silent_since: None };
+        *self.progress.lock() =
+            Progress { spans, phase: Phase::Talking, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         let exchange = (self.word.load(Ordering::Acquire) | STATE).wrapping_add(1);
         self.word.store(exchange | HELD, Ordering::Release);
         Cutter { control: self.clone(), exchange }
