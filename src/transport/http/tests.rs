@@ -194,7 +194,7 @@ impl Server {
 
 fn transport(url: &str, limits: Limits) -> HttpTransport {
     let headers = vec![("X-Test".into(), "yes".into())];
-    let settings = HttpSettings { url: url.into(), headers, limits, user_agent: "test/1".into() };
+    let settings = HttpSettings { headers, limits, ..HttpSettings::plain(url) };
     HttpTransport::new(settings, clock::system(), Arc::new(Threads)).unwrap()
 }
 
@@ -332,8 +332,7 @@ fn the_first_address_is_reached_without_a_thread() {
     for url in ["http://127.0.0.1", "http://localhost"] {
         let server = answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
         let url = format!("{url}:{}/", server.address.port());
-        let settings = HttpSettings { url, headers: vec![], limits: Limits::default(), user_agent: "t".into() };
-        let transport = HttpTransport::new(settings, clock::system(), Arc::new(NoThreads)).unwrap();
+        let transport = HttpTransport::new(HttpSettings::plain(&url), clock::system(), Arc::new(NoThreads)).unwrap();
         assert_eq!(call(&transport).unwrap(), ["{}"]);
     }
 }
@@ -749,12 +748,7 @@ pub(super) fn deaf() -> (socket2::Socket, SocketAddr, Vec<TcpStream>) {
 fn a_connect_ends_with_its_limit_and_with_a_cancel() {
     let (_socket, address, _filling) = deaf();
     let held = Arc::new(Held::default());
-    let settings = HttpSettings {
-        url: format!("http://{address}/"),
-        headers: vec![],
-        limits: Limits::default(),
-        user_agent: "test/1".into(),
-    };
+    let settings = HttpSettings::plain(&format!("http://{address}/"));
     let transport = Arc::new(HttpTransport::new(settings, clock::system(), held.clone()).unwrap());
     let token = Arc::new(CancelToken::new());
     let short = Scope { connect: Some(Duration::from_millis(250)), ..scope(&token) };
