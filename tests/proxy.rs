@@ -32,7 +32,7 @@ struct World {
 }
 
 fn world() -> World {
-    let server = TestServer::start(Script::new());
+    let server = TestServer::start(Script::new().options(json!({"path": "/mcp/"})));
     let authority = Authority::new();
     let pair = authority.issue(&[NAME, "localhost"], |_| {});
     let door = Door::open(server.address(), &pair, None, &[&TLS12, &TLS13]);
@@ -178,7 +178,7 @@ fn a_proxy_that_says_nothing_is_bounded_by_the_connect_limit() {
 fn a_cancel_through_a_proxy_ends_its_own_call_and_no_other() {
     for scheme in ["http", "https"] {
         let rule = json!({"match": {"method": "tools/call", "name": "echo"}, "do": {"hold": true}});
-        let server = TestServer::start(Script::new().rule(rule));
+        let server = TestServer::start(Script::new().options(json!({"path": "/mcp/"})).rule(rule));
         let authority = Authority::new();
         let door = Door::open(server.address(), &authority.issue(&[NAME], |_| {}), None, &[&TLS13]);
         let behind = if scheme == "http" { server.address() } else { door.address };

@@ -108,7 +108,7 @@ fn what_is_wrong_with_files_and_texts_is_told_when_the_client_is_made() {
     let (one, other) = (authority.issue(&["a"], |_| {}), authority.issue(&["b"], |_| {}));
     let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    let broken_key = "-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n";
+    let broken_key = "-----BEGIN PRIVATE KEY-----\ncanary==\n-----END PRIVATE KEY-----\n";
     let client = |cert: &str, key: &str| json!({"client_cert_pem": cert, "client_key_pem": key});
     for (tls, want) in [
         (json!({"ca_file": "/no/such/file.pem"}), "settings.tls.ca_file: /no/such/file.pem cannot be read: "),
@@ -120,7 +120,7 @@ fn what_is_wrong_with_files_and_texts_is_told_when_the_client_is_made() {
         (client(&one.key, &one.key), "settings.tls.client_cert_pem: has no certificate in PEM form"),
         (client(&one.cert, &one.cert), "settings.tls.client_key_pem: has no private key in PEM form"),
         (client(&one.cert, encrypted), "settings.tls.client_key_pem: an encrypted key is not supported"),
-        (client(&one.cert, broken_key), "settings.tls.client_key_pem: has no private key in PEM form"),
+        (client(&one.cert, broken_key), "settings.tls.client_key_pem: this kind of private key cannot be used"),
         (client(&one.cert, &other.key), "settings.tls.client_key_pem: does not belong to the client's certificate"),
     ] {
         let settings = json!({"url": "https://localhost:1/", "tls": tls, "proxy": "none"});

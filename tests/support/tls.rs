@@ -3,9 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -22,7 +23,11 @@ pub struct Pair {
 
 impl Authority {
     pub fn new() -> Self {
+        // Two authorities of one name would be one authority with a bad signature.
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        let name = format!("authority {}", NEXT.fetch_add(1, Ordering::SeqCst));
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("a root"))
@@ -113,14 +118,17 @@ fn inwards(mut front: &TcpStream, mut back: &TcpStream, conn: &Mutex<ServerConne
         let mut plain = Vec::new();
         {
             let mut conn = conn.lock().ok()?;
-            while !at.is_empty() {
-                let used = conn.read_tls(&mut &raw[at.clone()]).ok()?;
-                at.start += used;
-                conn.process_new_packets().ok()?;
+            // The handshake may have brought the first of it.
+            loop {
                 let mut piece = [0; 16 << 10];
                 while let Ok(more @ 1..) = conn.reader().read(&mut piece) {
                     plain.extend_from_slice(&piece[..more]);
                 }
+                if at.is_empty() {
+                    break;
+                }
+                at.start += conn.read_tls(&mut &raw[at.clone()]).ok()?;
+                conn.process_new_packets().ok()?;
             }
         }
         back.write_all(&plain).ok()?;

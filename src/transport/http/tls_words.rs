@@ -30,6 +30,9 @@ fn certificate(fault: &CertificateError, told: &str) -> String {
         CertificateError::UnknownIssuer => {
             format!("the certificate of {told} is from an unknown issuer; give its CA in settings.tls.ca_file")
         }
+        CertificateError::BadSignature => format!(
+            "the certificate of {told} is not signed by the CA of that name in settings.tls; was the CA made anew?"
+        ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("the certificate of {told} has expired (or this machine's clock is wrong)")
         }
@@ -81,6 +84,7 @@ mod tests {
         let cert = Error::InvalidCertificate;
         let rows = [
             (cert(CertificateError::UnknownIssuer), "unknown issuer; give its CA in settings.tls.ca_file"),
+            (cert(CertificateError::BadSignature), "was the CA made anew?"),
             (cert(CertificateError::Expired), "has expired"),
             (cert(CertificateError::NotValidYet), "is not valid yet"),
             (cert(CertificateError::NotValidForName), "is for another name"),
