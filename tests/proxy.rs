@@ -251,7 +251,8 @@ fn br_19_exactly_the_hosts_that_are_not_excluded_come_to_the_proxy() {
     let all: &[&str] = &hosts;
     let plain = json!({});
     let list = "localhost:1, 127.0.0.1,.internal.localhost";
-    let rows: &[(&str, &[(&str, &str)], Value, &[&str])] = &[
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Value, &'a [&'a str]);
+    let rows: &[Row<'_>] = &[
         ("no variable", &[], plain.clone(), &[]),
         ("for http", &[("HTTP_PROXY", "PROXY")], plain.clone(), all),
         ("lower case", &[("http_proxy", "PROXY")], plain.clone(), all),

@@ -71,7 +71,7 @@ impl Target {
     }
 
     /// The same place, which is a proxy's.
-    pub(super) fn as_proxy(self) -> Self {
+    pub(super) fn into_proxy(self) -> Self {
         Self { proxy: true, ..self }
     }
 

@@ -129,7 +129,7 @@ fn read(name: &str, url: &str) -> Result<Proxy> {
     }
     let place = Target::new(tls, host, port).map_err(|_| wrong("the host in brackets is no IPv6 address"))?;
     let authorization = user.map(basic).transpose().map_err(wrong)?;
-    Ok(Proxy { place: place.as_proxy(), authorization })
+    Ok(Proxy { place: place.into_proxy(), authorization })
 }
 
 /// RFC 7617, 2: name and password in Base64. In a URL both are percent-encoded.

@@ -1,4 +1,5 @@
 //! What a fault of TLS means, and what helps against it. Pure.
+#![allow(clippy::wildcard_enum_match_arm, reason = "what is not named here has rustls's own words")]
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
@@ -24,7 +25,6 @@ pub(super) fn refused_later(error: &Error, told: &str) -> Option<String> {
     }
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "what is not named here has rustls's own words")]
 fn certificate(fault: &CertificateError, told: &str) -> String {
     match fault {
         CertificateError::UnknownIssuer => {
@@ -51,7 +51,6 @@ fn certificate(fault: &CertificateError, told: &str) -> String {
     }
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "the other alerts say nothing of certificates")]
 fn alert_words(alert: AlertDescription, told: &str) -> Option<String> {
     match alert {
         AlertDescription::CertificateRequired | AlertDescription::NoCertificate => Some(format!(
