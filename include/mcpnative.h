@@ -53,6 +53,21 @@
  *   url             the MCP endpoint, http or https; unix:///path, a Unix socket; stream:name, a
  *                   channel of your own (mcp_client_set_stream)                      (or command, or server)
  *   headers         {"Name": "value"}: sent with each request (http)                          {}
+ *   proxy           "env": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and NO_PROXY, as they stand in mcp_client_new();
+ *                   "none"; or a URL, http://user:password@host:port (https:// speaks TLS to the
+ *                   proxy; no socks). https goes through a tunnel (CONNECT), http as a request
+ *                   to the proxy, which looks the server's name up                             "env"
+ *   no_proxy        an array of hosts that are reached without it, instead of NO_PROXY: names
+ *                   (with all below them), addresses, networks (10.0.0.0/8), with a port or
+ *                   without, or "*". Nothing else is, not even localhost                       (NO_PROXY)
+ *   tls             https; files are read and checked by mcp_client_new():
+ *     ca_file       certificates (PEM) of authorities of your own; or ca_pem, the text        (none)
+ *     roots         beside those: "platform", the system's; or "only" yours                   "platform"
+ *     client_cert_file, client_key_file  your certificate with its chain, and its key (PEM: PKCS#8, SEC1,
+ *                   PKCS#1, not encrypted); or client_cert_pem, client_key_pem, the texts     (none)
+ *     server_name   the name that the certificate must have, instead of the URL's host        (the host)
+ *   redirects       "same_origin": 307 and 308 are followed there with method, body and headers, 5 in
+ *                   a row at most; any other is MCP_E_HTTP and named; or "none"               "same_origin"
  *   command         instead of url: a local server, started as a child process: a program on the
  *                   PATH, or with a path. No shell sees it                                    (none)
  *   args            its arguments, an array of strings                                        []

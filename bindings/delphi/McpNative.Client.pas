@@ -138,6 +138,24 @@ type
     property TotalMs: Int64 read FTotal write FTotal default 0;
   end;
 
+  { https: PEM files, read and checked when the client opens. '' = none. }
+  TMcpTls = class(TPersistent)
+  private
+    FCaFile: string;
+    FOnlyOwn: Boolean;
+    FClientCertFile: string;
+    FClientKeyFile: string;
+  public
+    procedure Assign(Source: TPersistent); override;
+  published
+    { Certificates of authorities of one's own. }
+    property CaFile: string read FCaFile write FCaFile;
+    { Those alone count, not the system's. }
+    property OnlyOwn: Boolean read FOnlyOwn write FOnlyOwn default False;
+    property ClientCertFile: string read FClientCertFile write FClientCertFile;
+    property ClientKeyFile: string read FClientKeyFile write FClientKeyFile;
+  end;
+
   {$IFNDEF FPC}
   [ComponentPlatformsAttribute(pidWin32 or pidWin64)]
   {$ENDIF}
@@ -149,6 +167,9 @@ type
     FClientName: string;
     FClientVersion: string;
     FTimeouts: TMcpTimeouts;
+    FProxy: string;
+    FNoProxy: string;
+    FTls: TMcpTls;
     FTasks: TMcpTaskOptions;
     FSettings: TStrings;
     FEventThread: TMcpEventThread;
@@ -171,6 +192,7 @@ type
     FOnCallbackError: TMcpExceptionEvent;
     procedure SetHeaders(Value: TStrings);
     procedure SetTimeouts(Value: TMcpTimeouts);
+    procedure SetTls(Value: TMcpTls);
     procedure SetTasks(Value: TMcpTaskOptions);
     procedure SetSettings(Value: TStrings);
     procedure SetEventThread(Value: TMcpEventThread);
@@ -268,6 +290,11 @@ type
     property ClientName: string read FClientName write FClientName;
     property ClientVersion: string read FClientVersion write FClientVersion;
     property Timeouts: TMcpTimeouts read FTimeouts write SetTimeouts;
+    { '' or 'env' = as the environment says, 'none', or http://user:password@host:port. }
+    property Proxy: string read FProxy write FProxy;
+    { Hosts that are reached without the proxy, with commas between them, as in NO_PROXY. '' = as the environment says. }
+    property NoProxy: string read FNoProxy write FNoProxy;
+    property Tls: TMcpTls read FTls write SetTls;
     property Tasks: TMcpTaskOptions read FTasks write SetTasks;
     { More settings, a JSON object with the keys of the library's settings document. It wins over the properties, key by key. }
     property Settings: TStrings read FSettings write SetSettings;
@@ -570,6 +597,21 @@ begin
     inherited Assign(Source);
 end;
 
+{ TMcpTls }
+
+procedure TMcpTls.Assign(Source: TPersistent);
+begin
+  if Source is TMcpTls then
+  begin
+    FCaFile := TMcpTls(Source).CaFile;
+    FOnlyOwn := TMcpTls(Source).OnlyOwn;
+    FClientCertFile := TMcpTls(Source).ClientCertFile;
+    FClientKeyFile := TMcpTls(Source).ClientKeyFile;
+  end
+  else
+    inherited Assign(Source);
+end;
+
 { TMcpClient }
 
 constructor TMcpClient.Create(AOwner: TComponent);
@@ -578,6 +620,7 @@ begin
   FHeaders := TStringList.Create;
   FSettings := TStringList.Create;
   FTimeouts := TMcpTimeouts.Create;
+  FTls := TMcpTls.Create;
   FTasks := TMcpTaskOptions.Create;
   FInputKinds := [ikElicitation];
   FEventThread := etMain;
@@ -587,6 +630,7 @@ destructor TMcpClient.Destroy;
 begin
   DropChannel;
   FTasks.Free;
+  FTls.Free;
   FTimeouts.Free;
   FSettings.Free;
   FHeaders.Free;
@@ -639,6 +683,11 @@ end;
 procedure TMcpClient.SetTimeouts(Value: TMcpTimeouts);
 begin
   FTimeouts.Assign(Value);
+end;
+
+procedure TMcpClient.SetTls(Value: TMcpTls);
+begin
+  FTls.Assign(Value);
 end;
 
 procedure TMcpClient.SetTasks(Value: TMcpTaskOptions);
@@ -706,6 +755,12 @@ var
       Part.Put(Name, Value);
   end;
 
+  procedure FilePath(const Name, Value: string);
+  begin
+    if Value <> '' then
+      Part.Put(Name, Value);
+  end;
+
 begin
   All.Clear;
   if FUrl <> '' then
@@ -744,6 +799,18 @@ begin
   Limit('total_ms', FTimeouts.TotalMs);
   if Part.Count > 0 then
     All.PutRaw('timeouts', Part.Text);
+  if FProxy <> '' then
+    All.Put('proxy', FProxy);
+  if FNoProxy <> '' then
+    All.PutRaw('no_proxy', '[' + McpJsonQuote(FNoProxy) + ']');
+  Part.Clear;
+  FilePath('ca_file', FTls.CaFile);
+  if FTls.OnlyOwn then
+    Part.Put('roots', 'only');
+  FilePath('client_cert_file', FTls.ClientCertFile);
+  FilePath('client_key_file', FTls.ClientKeyFile);
+  if Part.Count > 0 then
+    All.PutRaw('tls', Part.Text);
   Part.Clear;
   Part.PutBool('enabled', FTasks.Enabled);
   Part.PutBool('auto_poll', FTasks.AutoPoll);

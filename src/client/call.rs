@@ -33,7 +33,7 @@ use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
 use crate::transport::Scope;
 
-/// A `Retry-After` of a 429 is waited for up to here; longer ones are for the host to decide (chosen).
+/// A `Retry-After` of a refusal is waited for up to here; longer ones are for the host to decide (chosen).
 const MAX_TURN: Duration = Duration::from_secs(30);
 
 /// How a call ended.
@@ -354,10 +354,15 @@ impl Call {
     }
 
     /// 429 is a refusal, not an unknown fate: where the server says when, and the time fits, the request is sent once
-    /// more then (design rule 10). True once that moment has come.
+    /// more then (design rule 10). A 503 may come from behind work that was done, so only what reads is sent again.
+    /// True once that moment has come.
     fn waits_for_turn(self: &Arc<Self>, error: &Error, total: Deadline) -> bool {
-        let Some(wait) = error.retry_after().filter(|wait| error.http_status() == Some(429) && *wait <= MAX_TURN)
-        else {
+        let refused = match error.http_status() {
+            Some(429) => true,
+            Some(503) => method::only_reads(&self.request.method),
+            Some(_) | None => false,
+        };
+        let Some(wait) = error.retry_after().filter(|wait| refused && *wait <= MAX_TURN) else {
             return false;
         };
         let turn = Deadline::after(self.client.clock().now(), Some(wait), Budget::Wait);

@@ -68,7 +68,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Checks everything and touches nothing.
+    /// Checks everything: reads the files that the settings name, and the environment; touches nothing else.
     pub(crate) fn new(settings: Settings) -> Result<Arc<Self>> {
         let runtime = Runtime::current();
         let reach = reach(&settings, &runtime.clock, &runtime.spawn)?;

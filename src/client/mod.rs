@@ -22,6 +22,7 @@ pub(crate) mod input;
 mod life;
 mod logging;
 mod mailbox;
+mod network;
 mod options;
 mod pool;
 mod queue;

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::client::network::{self, Network};
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
+use crate::transport::http::proxy_password;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -51,6 +53,7 @@ pub(crate) struct TaskSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) target: Target,
+    pub(crate) network: Network,
     pub(crate) restart: RestartPolicy,
     pub(crate) client_info: String,
     pub(crate) era: EraChoice,
@@ -79,8 +82,11 @@ impl Settings {
         let mut doc = Doc::of(value, "settings")?;
         check_keys(&doc)?;
         let mut warnings = Vec::new();
+        let target = Target::read(&mut doc, &mut warnings)?;
+        let network = Network::read(&mut doc, &target)?;
         let settings = Self {
-            target: Target::read(&mut doc, &mut warnings)?,
+            target,
+            network,
             restart: read_restart(&mut doc)?,
             client_info: read_client(&mut doc)?,
             era: read_era(&mut doc)?,
@@ -106,6 +112,7 @@ impl Settings {
         };
         let values =
             headers.iter().flat_map(|(_, value)| [value.as_str(), value.rsplit(' ').next().unwrap_or_default()]);
+        let values = values.chain(proxy_password(&self.network.proxy));
         let mut secrets: Vec<String> = values.filter(|text| text.len() >= SHORTEST).map(str::to_owned).collect();
         // The longest first, so that no rest of it stays.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -118,6 +125,7 @@ impl Settings {
     pub(crate) fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.target.hash(&mut hasher);
+        self.network.hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -147,9 +155,10 @@ const KEYS: [&str; 19] = [
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.
 fn check_keys(doc: &Doc) -> Result<()> {
-    match doc.members.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    let known = |key: &&str| KEYS.contains(key) || network::KEYS.contains(key);
+    match doc.members.keys().map(String::as_str).find(|key| !known(key)) {
         None => Ok(()),
-        Some(key) if key == "mcpServers" => {
+        Some("mcpServers") => {
             Err(Error::new(Kind::Argument, "settings.mcpServers: give one of its entries, as settings.server"))
         }
         Some(key) => {

@@ -265,6 +265,8 @@ pub(crate) struct HttpRefusal {
     pub challenges: Vec<String>,
     /// The body's beginning (at most 64 KiB), where it is text.
     pub body: String,
+    /// Why a redirection was not followed, as a clause that names where it leads.
+    pub moved: Option<String>,
 }
 
 /// A way to reach a server.

@@ -351,6 +351,33 @@ begin
     CheckEqual(Client.SettingsJson, '{"url":"http://127.0.0.1:1/mcp","headers":{"X-Key":"a=b","X-Other":"c:d"},' +
       '"client":{"name":"n","version":"0"},"timeouts":{"connect_ms":5},' +
       '"tasks":{"enabled":true,"auto_poll":true,"min_poll_ms":7},"era":"modern"}', 'settings document');
+    Client.Headers.Clear;
+    Client.ClientName := '';
+    Client.Timeouts.ConnectMs := 0;
+    Client.Settings.Clear;
+    Client.Proxy := 'http://u:p@proxy:3128';
+    Client.NoProxy := 'localhost,.internal';
+    Client.Tls.CaFile := 'ca.pem';
+    Client.Tls.OnlyOwn := True;
+    Client.Tls.ClientCertFile := 'me.pem';
+    Client.Tls.ClientKeyFile := 'key.pem';
+    CheckEqual(Client.SettingsJson, '{"url":"http://127.0.0.1:1/mcp","proxy":"http://u:p@proxy:3128","no_proxy":["localhost,.internal"],' +
+      '"tls":{"ca_file":"ca.pem","roots":"only","client_cert_file":"me.pem","client_key_file":"key.pem"},' +
+      '"tasks":{"enabled":true,"auto_poll":true,"min_poll_ms":7}}', 'proxy and TLS in the settings document');
+    Client.Tls.OnlyOwn := False;
+    Client.Tls.ClientCertFile := '';
+    Client.Tls.ClientKeyFile := '';
+    Client.Tls.CaFile := 'no-such-file.pem';
+    Raised := '';
+    try
+      Client.Open;
+    except
+      on E: EMcpError do
+        if E.Status = MCP_E_ARGUMENT then
+          Raised := E.Message;
+    end;
+    Check(Pos('settings.tls.ca_file: no-such-file.pem cannot be read', Raised) > 0, 'a file that is missing is named: ' + Raised);
+    Client.Tls.CaFile := '';
     Client.Settings.Text := '{"no_such_key":1}';
     Raised := '';
     try

@@ -177,6 +177,7 @@ impl Reading<'_> {
             retry_after: after,
             challenges: self.values(&header::WWW_AUTHENTICATE).collect(),
             body: text_of(bytes),
+            moved: None,
         })
     }
 

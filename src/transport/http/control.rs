@@ -37,7 +37,7 @@ pub(super) struct Spans {
 pub(super) enum Trouble {
     /// A limit ran out.
     Expired(Budget),
-    /// No connection could be made.
+    /// No connection could be made, or a proxy made none.
     Connect(String),
     /// The TLS handshake failed.
     Tls(String),
@@ -141,6 +141,11 @@ impl Control {
             // socket is dead already. Whoever wakes asks `is_cut` before believing in that clean end.
             Stage::Open(stream) => drop(stream.shutdown(Shutdown::Both)),
         }
+    }
+
+    /// The number of the exchange that holds the lane.
+    pub(super) fn exchange(&self) -> u64 {
+        self.word.load(Ordering::Acquire) & !STATE
     }
 
     /// Whether the exchange was cut.
