@@ -134,6 +134,7 @@ impl Call {
         }
         request.params.meta.as_deref().map_or(Ok(()), check_host)?;
         request.progress = client.mailbox().wants(EventKind::Progress);
+        request.cache = options.cache;
         let total = options.total.unwrap_or(client.settings().timeouts.total);
         let call = Arc::new(Self {
             id: client.next_call_id(),
