@@ -8,7 +8,7 @@ use crate::protocol::answer::Answer;
 use crate::protocol::json::Json;
 use crate::protocol::method;
 use crate::session::cache::{About, Key};
-use crate::session::known::Known;
+use crate::session::known::{Known, NO_LIFE};
 use crate::session::pages::list_all;
 use crate::session::request::{CacheUse, Notes, Request};
 use crate::session::rounds::Retry;
@@ -100,8 +100,11 @@ impl Recall<'_> {
             }
             return answered.map(|answer| (answer, Source::Server));
         };
-        self.known.enter(self.speaker.life());
-        if let Some(answer) = self.known.find(&key, request.cache, self.clock.now()) {
+        let life = self.speaker.life();
+        self.known.enter(life);
+        // Where the session is lost, the next one may have other lists.
+        let found = (life != NO_LIFE).then(|| self.known.find(&key, request.cache, self.clock.now())).flatten();
+        if let Some(answer) = found {
             return Ok((Answer::Complete(answer), Source::Cache));
         }
         let ticket = self.known.ticket(key, request.cache);
