@@ -103,6 +103,9 @@
  *     nesting             depth of arrays and objects                                         128
  *     input_rounds        rounds of questions in one call                                     10
  *     input_requests      questions that are open at once, of a call or of a task             256
+ *     cache_entries       answers that are kept (call option cache); 0 keeps none. Over this limit or the next
+ *                         no call ends: what was used least goes                                  1000
+ *     cache_bytes         their texts together                                                    16777216
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
@@ -128,6 +131,15 @@
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
  *   auto_poll, min_poll_ms               for the task, instead of those of the settings
  *   all_pages       for list methods: all pages as one result                                 false
+ *   cache           whether a kept answer to the same request will do (list methods, resources/read and
+ *                   server/discover; others are asked each time). What the server says has changed is
+ *                   never kept, nor are errors, questions and their answers. The cache is this
+ *                   client's alone, whatever the answer's cacheScope:                         "server"
+ *                     "server"         for as long as the answer's own ttlMs says
+ *                     "until_changed"  lists and resources are good, whatever their ttlMs, until the server
+ *                                      tells a change or the session is lost
+ *                     "refresh"        ask the server, and keep the new answer for both
+ *                     "off"            ask the server, and keep nothing
  */
 
 #ifndef MCPNATIVE_H
@@ -346,6 +358,21 @@
  * A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
  */
 #define MCP_EVENT_TASK_RESUMED 17
+
+/**
+ * Number of a client: the generation of the server's list of tools, from 1.
+ */
+#define MCP_CLIENT_TOOLS_GENERATION 1
+
+/**
+ * Number of a client: the generation of its list of prompts.
+ */
+#define MCP_CLIENT_PROMPTS_GENERATION 2
+
+/**
+ * Number of a client: the generation of its lists of resources and resource templates.
+ */
+#define MCP_CLIENT_RESOURCES_GENERATION 3
 
 /**
  * Text field: "modern" (per-request metadata) or "legacy" (initialize).
@@ -1020,6 +1047,23 @@ MCP_API const char *mcp_text_get(const mcp_text *text, size_t *length);
 MCP_API mcp_status mcp_text_free(mcp_text *text);
 
 /**
+ * Expand a URI template, as resources/templates/list has them (RFC 6570, all four levels; spec: server/resources).
+ *
+ * @param uri_template  the template, NUL-terminated
+ * @param variables     a JSON object: texts, numbers, booleans, arrays and objects of them. What the template does not
+ *                      name is passed over; what is absent or null is undefined. NULL with length 0 is {}
+ * @param length        its length in bytes
+ * @param out           receives a text of your own, the URI; not NULL
+ * @return MCP_OK; MCP_E_ARGUMENT naming what is wrong; MCP_E_TOO_LARGE beyond 1 MiB
+ * Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_uri_template_expand(const char *uri_template,
+                                   const char *variables,
+                                   size_t length,
+                                   mcp_text **out);
+
+/**
  * Read a text of an error.
  *
  * @param error   an error handle
@@ -1231,7 +1275,8 @@ MCP_API mcp_status mcp_client_server(mcp_client *client, mcp_server **out);
 /**
  * Send a notification, on this thread.
  *
- * The 2026-07-28 revision defines none over HTTP; this is for extensions.
+ * The 2026-07-28 revision defines none over HTTP; there, this is for extensions. notifications/roots/list_changed goes to
+ * a legacy server that was told of roots, and is MCP_E_UNSUPPORTED otherwise: a modern server asks anew.
  *
  * @param client         a client that is open
  * @param method         its method, NUL-terminated
@@ -1240,7 +1285,11 @@ MCP_API mcp_status mcp_client_server(mcp_client *client, mcp_server **out);
  * @return MCP_OK once the server has accepted it; else the error
  * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to the time limits of the settings.   Since: ABI 1
  */
-MCP_API mcp_status mcp_client_notify(mcp_client *client, const char *method, const char *params, size_t params_length);
+MCP_API
+mcp_status mcp_client_notify(mcp_client *client,
+                             const char *method,
+                             const char *params,
+                             size_t params_length);
 
 /**
  * Hint that the network came back or the machine woke: polls that are due or failing are made now, spread over a few
@@ -1254,7 +1303,7 @@ MCP_API mcp_status mcp_client_poke(mcp_client *client);
 
 /**
  * Hand out a client's counters, as a JSON object: calls_in_flight, tasks, events_queued, events_delivered,
- * events_coalesced, events_dropped. Members may be added.
+ * events_coalesced, events_dropped, cache_entries, cache_bytes, cache_hits. Members may be added.
  *
  * @param client  a client handle
  * @param out     receives a text of your own; not NULL
@@ -1262,6 +1311,21 @@ MCP_API mcp_status mcp_client_poke(mcp_client *client);
  * Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_client_stats(mcp_client *client, mcp_text **out);
+
+/**
+ * Read a number of a client. Asks nobody.
+ *
+ * The three generations grow whenever the server's list is known to have changed: it said so, a listed tool was refused
+ * as none, a new session began, or a page differs from what it was. A host that turned the tools into definitions for
+ * its model reads the number before it lists them; where it is another one later, the work is to be done again.
+ *
+ * @param client  a client handle
+ * @param field   MCP_CLIENT_...
+ * @param out     receives the number; not NULL
+ * @return MCP_OK, MCP_E_ARGUMENT for an unknown field
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t *out);
 
 /**
  * Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,

@@ -164,3 +164,79 @@ fn a_session_ends_with_its_process_and_the_next_request_begins_another() {
     let calls = heard.iter().filter(|method| *method == "tools/call").count();
     assert_eq!((server.count("initialize"), server.count("notifications/initialized"), calls), (2, 2, 2), "{heard:?}");
 }
+
+const KEEP: &str = r#"{"cache":"until_changed"}"#;
+
+#[test]
+fn a_change_that_is_told_on_a_channel_drops_the_list() {
+    let filter = r#"{"notifications":{"toolsListChanged":true}}"#;
+    for era in ["legacy", "modern"] {
+        let server = Local::new(&format!("change-{era}"), json!({"options": {"era": era}}));
+        let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_NOTIFICATION]));
+        let _stream = (era == "modern").then(|| {
+            let stream = client.start_request("subscriptions/listen", filter, r#"{"total_ms":-1,"idle_ms":-1}"#);
+            client.events.nth(MCP_EVENT_NOTIFICATION, 1);
+            stream
+        });
+        let list = || client.request_with("tools/list", "{}", KEEP).unwrap();
+        list();
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (1, [1; 3]), "{era}");
+        client.run("change", json!({"what": "tools"})).unwrap();
+        client.events.until("the change", |events| {
+            events.iter().any(|event| event.method().as_deref() == Some("notifications/tools/list_changed"))
+        });
+        assert_eq!(client.generations(), [2, 1, 1], "{era}");
+        list();
+        list();
+        assert_eq!(server.count("tools/list"), 2, "{era}");
+    }
+}
+
+#[test]
+fn a_process_that_began_anew_is_asked_anew() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    for era in ["legacy", "modern"] {
+        let name = format!("anew-{era}");
+        let server = Local::new(&name, json!({"options": {"era": era}, "rules": [crash]}));
+        let client = server.ready(json!({"era": era}), |_| {});
+        let list = || client.request_with("tools/list", "{}", KEEP).unwrap();
+        list();
+        client.run("count", json!({"name": "n"})).unwrap_err();
+        // The answer that was kept is not used while the server is gone; this request starts it anew.
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (2, [2; 3]), "{era}");
+        list();
+        let asked = server.count("tools/list");
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (asked, [2; 3]), "{era}");
+    }
+}
+
+#[test]
+fn any_method_is_cancelled_over_a_channel() {
+    let methods = [
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+        "com.example/act",
+    ];
+    for era in ["legacy", "modern"] {
+        let silent = |method: &&str| json!({"match": {"method": method}, "do": {"never": true}});
+        let rules: Vec<Value> = methods.iter().map(silent).collect();
+        let server = Local::new(&format!("cancel-{era}"), json!({"options": {"era": era}, "rules": rules}));
+        let client = server.ready(json!({"era": era}), |_| {});
+        for (at, method) in methods.iter().enumerate() {
+            let call = client.start_request(method, r#"{"name":"echo","uri":"test://a"}"#, "").unwrap();
+            until(method, || server.count(method) == 1);
+            assert_eq!(call.cancel(), MCP_OK, "{era} {method}");
+            assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CANCELLED, "{era} {method}");
+            until("the server to be told", || server.count("notifications/cancelled") == at + 1);
+        }
+    }
+}

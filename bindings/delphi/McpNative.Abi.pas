@@ -119,6 +119,10 @@ const
   MCP_EVENT_ERROR_ = 16;
   MCP_EVENT_TASK_RESUMED = 17;
 
+  MCP_CLIENT_TOOLS_GENERATION = 1;
+  MCP_CLIENT_PROMPTS_GENERATION = 2;
+  MCP_CLIENT_RESOURCES_GENERATION = 3;
+
   MCP_SERVER_ERA = 1;
   MCP_SERVER_VERSION = 2;
   MCP_SERVER_INFO = 3;
@@ -192,6 +196,7 @@ var
   mcp_log_on: function(Queue: PMcpQueue; Level: Integer; Fn: TMcpLogFn; User: Pointer; Destroy: TMcpDestroyFn): Integer; cdecl;
   mcp_text_get: function(Text: PMcpText; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_text_free: function(Text: PMcpText): Integer; cdecl;
+  mcp_uri_template_expand: function(UriTemplate: PAnsiChar; Variables: PAnsiChar; Length: NativeUInt; out Value: PMcpText): Integer; cdecl;
   mcp_error_text: function(Error: PMcpError; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_error_number: function(Error: PMcpError; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_error_free: function(Error: PMcpError): Integer; cdecl;
@@ -213,6 +218,7 @@ var
   mcp_client_notify: function(Client: PMcpClient; Method: PAnsiChar; Params: PAnsiChar; ParamsLength: NativeUInt): Integer; cdecl;
   mcp_client_poke: function(Client: PMcpClient): Integer; cdecl;
   mcp_client_stats: function(Client: PMcpClient; out Value: PMcpText): Integer; cdecl;
+  mcp_client_number: function(Client: PMcpClient; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_client_tasks: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; out Value: PMcpText): Integer; cdecl;
   mcp_client_check: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; WaitMs: Int64; out Value: PMcpText): Integer; cdecl;
   mcp_server_text: function(Server: PMcpServer; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
@@ -293,6 +299,7 @@ begin
   @mcp_log_on := Resolve('mcp_log_on');
   @mcp_text_get := Resolve('mcp_text_get');
   @mcp_text_free := Resolve('mcp_text_free');
+  @mcp_uri_template_expand := Resolve('mcp_uri_template_expand');
   @mcp_error_text := Resolve('mcp_error_text');
   @mcp_error_number := Resolve('mcp_error_number');
   @mcp_error_free := Resolve('mcp_error_free');
@@ -314,6 +321,7 @@ begin
   @mcp_client_notify := Resolve('mcp_client_notify');
   @mcp_client_poke := Resolve('mcp_client_poke');
   @mcp_client_stats := Resolve('mcp_client_stats');
+  @mcp_client_number := Resolve('mcp_client_number');
   @mcp_client_tasks := Resolve('mcp_client_tasks');
   @mcp_client_check := Resolve('mcp_client_check');
   @mcp_server_text := Resolve('mcp_server_text');

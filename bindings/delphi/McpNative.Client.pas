@@ -210,6 +210,9 @@ type
     procedure FireInput(const Handler: TMcpInputEvent; Event: PMcpEvent);
     procedure FireResponse(Event: PMcpEvent);
     function ServerText(Field: Integer): string;
+    function Number(Field: Integer): Int64;
+    function Part(const Method, ParamsJson, Member: string; WaitMs: Int64; const OptionsJson: string): string;
+    function Complete(const Reference, Argument, Value, ContextJson: string; WaitMs: Int64): string;
   protected
     procedure Loaded; override;
   public
@@ -244,6 +247,28 @@ type
     { Every page of tools/list. Blocks. }
     function ListTools(WaitMs: Int64 = 60000): TMcpTools;
     function ListToolsJson(WaitMs: Int64 = 60000): string;
+    { Every page of a list, as a JSON array. Block. Cache is the call option of that name: 'server', 'until_changed',
+      'refresh', 'off'; '' = 'server'. }
+    function ListPrompts(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    function ListResources(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { ExpandUriTemplate makes URIs of these. }
+    function ListResourceTemplates(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { The contents of a resource, as a JSON array. Blocks. }
+    function ReadResource(const Uri: string; WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { A prompt with its arguments filled in, as the server gives it. ArgumentsJson: a JSON object, see McpArgs. Blocks. }
+    function GetPrompt(const Name: string; const ArgumentsJson: string = ''; WaitMs: Int64 = 60000): string;
+    { Completions of an argument, as a JSON object with "values". ContextJson: the arguments that are settled already,
+      a JSON object. Block. }
+    function CompletePrompt(const Prompt, Argument, Value: string; const ContextJson: string = '';
+      WaitMs: Int64 = 60000): string;
+    function CompleteTemplate(const UriTemplate, Argument, Value: string; const ContextJson: string = '';
+      WaitMs: Int64 = 60000): string;
+    { The URI that a template (RFC 6570) makes of the variables, a JSON object; see McpArgs. Asks nobody. }
+    function ExpandUriTemplate(const UriTemplate: string; const VariablesJson: string = ''): string;
+    { These grow whenever the list is known to have changed. Read them before the list. They ask nobody. }
+    function ToolsGeneration: Int64;
+    function PromptsGeneration: Int64;
+    function ResourcesGeneration: Int64;
     { Any request of the protocol, waited for; gives the result as JSON. }
     function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
     { The same without waiting; OnToolResponse tells the outcome. }
@@ -946,6 +971,108 @@ begin
     Result[I].InputSchema := McpJsonRaw(Items[I], 'inputSchema');
     Result[I].Json := McpStr(Items[I]);
   end;
+end;
+
+{ One member of the result of a request; '' where the server sent none. }
+function TMcpClient.Part(const Method, ParamsJson, Member: string; WaitMs: Int64; const OptionsJson: string): string;
+begin
+  Result := McpJsonRaw(McpUtf8(Request(Method, ParamsJson, WaitMs, OptionsJson)), Member);
+end;
+
+function CacheOption(const Cache: string; AllPages: Boolean): string;
+begin
+  if Cache = '' then
+    Result := McpArgs(['all_pages', AllPages])
+  else
+    Result := McpArgs(['all_pages', AllPages, 'cache', Cache]);
+end;
+
+{ A JSON object that is not empty, with one more member, whose value is JSON. }
+function WithJson(const ObjectJson, Member, ValueJson: string): string;
+begin
+  Result := Copy(ObjectJson, 1, Length(ObjectJson) - 1) + ',"' + Member + '":' + ValueJson + '}';
+end;
+
+function TMcpClient.ListPrompts(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('prompts/list', '', 'prompts', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ListResources(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/list', '', 'resources', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ListResourceTemplates(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/templates/list', '', 'resourceTemplates', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ReadResource(const Uri: string; WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/read', McpArgs(['uri', Uri]), 'contents', WaitMs, CacheOption(Cache, False));
+end;
+
+function TMcpClient.GetPrompt(const Name, ArgumentsJson: string; WaitMs: Int64): string;
+var
+  Params: string;
+begin
+  Params := McpArgs(['name', Name]);
+  if ArgumentsJson <> '' then
+    Params := WithJson(Params, 'arguments', ArgumentsJson);
+  Result := Request('prompts/get', Params, WaitMs);
+end;
+
+function TMcpClient.Complete(const Reference, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+var
+  Params: string;
+begin
+  Params := WithJson('{"ref":' + Reference + '}', 'argument', McpArgs(['name', Argument, 'value', Value]));
+  if ContextJson <> '' then
+    Params := WithJson(Params, 'context', '{"arguments":' + ContextJson + '}');
+  Result := Part('completion/complete', Params, 'completion', WaitMs, '');
+end;
+
+function TMcpClient.CompletePrompt(const Prompt, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+begin
+  Result := Complete(McpArgs(['type', 'ref/prompt', 'name', Prompt]), Argument, Value, ContextJson, WaitMs);
+end;
+
+function TMcpClient.CompleteTemplate(const UriTemplate, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+begin
+  Result := Complete(McpArgs(['type', 'ref/resource', 'uri', UriTemplate]), Argument, Value, ContextJson, WaitMs);
+end;
+
+function TMcpClient.ExpandUriTemplate(const UriTemplate, VariablesJson: string): string;
+var
+  Template, Variables: UTF8String;
+  Text: PMcpText;
+begin
+  Live; { so that the library is there }
+  Template := McpIdent(UriTemplate);
+  Variables := McpUtf8(VariablesJson);
+  McpCheck(mcp_uri_template_expand(PAnsiChar(Template), PAnsiChar(Variables), Length(Variables), Text));
+  Result := McpStr(TakeText(Text));
+end;
+
+function TMcpClient.Number(Field: Integer): Int64;
+begin
+  McpCheck(mcp_client_number(Live.Client, Field, Result));
+end;
+
+function TMcpClient.ToolsGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_TOOLS_GENERATION);
+end;
+
+function TMcpClient.PromptsGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_PROMPTS_GENERATION);
+end;
+
+function TMcpClient.ResourcesGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_RESOURCES_GENERATION);
 end;
 
 function TMcpClient.Request(const Method, ParamsJson: string; WaitMs: Int64; const OptionsJson: string): string;

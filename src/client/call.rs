@@ -137,6 +137,7 @@ impl Call {
         // Without a token a server that works in silence could not say so, and would be given up (BR-26).
         let silence_ends = options.idle.unwrap_or(timeouts.idle).is_some();
         request.progress = silence_ends || client.mailbox().wants(EventKind::Progress);
+        request.cache = options.cache;
         let total = options.total.unwrap_or(timeouts.total);
         let call = Arc::new(Self {
             id: client.next_call_id(),

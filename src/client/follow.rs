@@ -51,10 +51,11 @@ impl Wire {
             idle: self.timeouts.idle,
             connect: self.timeouts.connect,
         };
-        let mut notes = |note: Note| {
-            if let Note::Oddity(line) = note {
-                super::logging::log(super::logging::LogLevel::Warn, || line);
-            }
+        let mut notes = |note: Note| match note {
+            Note::Oddity(line) => super::logging::log(super::logging::LogLevel::Warn, || line),
+            // A change of a list may be told on any stream.
+            Note::Other { method, params } => self.session.hear(&method, &params),
+            Note::Progress(_) | Note::Log(_) | Note::Asked(_) | Note::Withdrawn(_) | Note::Stderr(_) => {}
         };
         match self.session.ask(&Request::new(of_method, params)?, &Retry::default(), &scope, &mut notes)? {
             Answer::Complete(result) => Ok(result),

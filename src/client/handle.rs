@@ -27,7 +27,8 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::ClientCapabilities;
 use crate::protocol::input::InputKind;
 use crate::protocol::json::{Json, quote};
-use crate::session::{Asides, Means, Note, Outside, Patience, Session, SessionSettings};
+use crate::protocol::method::ListKind;
+use crate::session::{Asides, Kept, Means, Note, Outside, Patience, Session, SessionSettings};
 use crate::tasks::driver::Group;
 use crate::tasks::ledger::{Ledger, MemoryLedger};
 use crate::transport::stream::{HostStream, StreamSlot};
@@ -221,10 +222,17 @@ impl Client {
     pub(crate) fn stats(&self) -> String {
         let Counters { queued, delivered, coalesced, dropped } = self.mailbox.counters();
         let (calls, tasks) = (self.calls.lock().len(), self.entries().len());
+        let Kept { entries, bytes, hits } = self.link.get().map(|link| link.session.kept()).unwrap_or_default();
         format!(
             "{{\"calls_in_flight\":{calls},\"tasks\":{tasks},\"events_queued\":{queued},\"events_delivered\":{delivered},\
-             \"events_coalesced\":{coalesced},\"events_dropped\":{dropped}}}"
+             \"events_coalesced\":{coalesced},\"events_dropped\":{dropped},\"cache_entries\":{entries},\"cache_bytes\":{bytes},\
+             \"cache_hits\":{hits}}}"
         )
+    }
+
+    /// How often a list of the server's is known to have changed, from 1.
+    pub(crate) fn generation(&self, kind: ListKind) -> u64 {
+        self.link.get().map_or(1, |link| link.session.generation(kind))
     }
 
     /// The manual queue, where this thread is the one that serves it and is not inside a callback.
@@ -259,6 +267,11 @@ impl Client {
                 event.json = Some(params);
             }
             Note::Other { method, params } => {
+                // On whatever way it came: all of them end here, but for those on the stream of a task's poll (`follow.rs`).
+                // The host hears of it when old answers are forgotten.
+                if let Some(link) = self.link.get() {
+                    link.session.hear(&method, &params);
+                }
                 event.method = Some(method);
                 event.json = Some(params);
             }

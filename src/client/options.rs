@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::client::settings::Doc;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Members;
+use crate::session::CacheUse;
 
 /// The options of one call.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct CallOptions {
     pub(crate) auto_poll: Option<bool>,
     /// All pages of a list, as one result.
     pub(crate) all_pages: bool,
+    /// Whether a kept answer will do.
+    pub(crate) cache: CacheUse,
 }
 
 impl CallOptions {
@@ -53,10 +56,20 @@ impl CallOptions {
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
+            cache: read_cache(&mut doc)?,
         };
         doc.finish()?;
         Ok(options)
     }
+}
+
+fn read_cache(doc: &mut Doc) -> Result<CacheUse> {
+    Ok(match doc.word("cache", &["server", "until_changed", "refresh", "off"])? {
+        None | Some("server") => CacheUse::Server,
+        Some("until_changed") => CacheUse::UntilChanged,
+        Some("refresh") => CacheUse::Refresh,
+        Some(_) => CacheUse::Off,
+    })
 }
 
 #[cfg(test)]
@@ -71,6 +84,20 @@ mod tests {
                 .unwrap();
         assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993, "b":1E2}"#));
         assert_eq!(options.total, Some(None));
+        for (word, cache) in [
+            ("server", CacheUse::Server),
+            ("until_changed", CacheUse::UntilChanged),
+            ("refresh", CacheUse::Refresh),
+            ("off", CacheUse::Off),
+        ] {
+            assert_eq!(CallOptions::read(&format!("{{\"cache\":\"{word}\"}}")).unwrap().cache, cache);
+        }
+        for (text, want) in [
+            (r#"{"cache":"on"}"#, "options.cache: expected one of server, until_changed, refresh, off but found on"),
+            (r#"{"cache":true}"#, "options.cache: expected a string but found a boolean"),
+        ] {
+            assert_eq!(CallOptions::read(text).unwrap_err().message(), want);
+        }
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");
     }

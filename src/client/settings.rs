@@ -220,6 +220,8 @@ fn read_limits(doc: &mut Doc) -> Result<Limits> {
             ("nesting", &mut limits.nesting, 8),
             ("input_rounds", &mut limits.input_rounds, 0),
             ("input_requests", &mut limits.input_requests, 1),
+            ("cache_entries", &mut limits.cache_entries, 0),
+            ("cache_bytes", &mut limits.cache_bytes, 0),
         ] {
             if let Some(value) = part.count(key, least, MOST)? {
                 *slot = value;

@@ -9,11 +9,13 @@ use crate::error::{Error, Kind, Result};
 use crate::ffi::callback::{EventCallback, User, mcp_destroy_fn, mcp_event_fn};
 use crate::ffi::guard::{Function, fine, status, value};
 use crate::ffi::handle::{free, get, put};
+use crate::ffi::library::unknown_field;
 use crate::ffi::queue::mcp_queue;
 use crate::ffi::server::mcp_server;
 use crate::ffi::status::{MCP_OK, MCP_S_ALREADY_DONE, MCP_S_TIMEOUT, mcp_status};
 use crate::ffi::text::{name_in, out, text_in};
 use crate::ffi::text_object::mcp_text;
+use crate::protocol::method::ListKind;
 
 /// A client of one server.
 pub struct mcp_client {
@@ -70,6 +72,13 @@ pub const MCP_EVENT_INPUT_WITHDRAWN: i32 = 15;
 pub const MCP_EVENT_ERROR: i32 = 16;
 /// A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
 pub const MCP_EVENT_TASK_RESUMED: i32 = 17;
+
+/// Number of a client: the generation of the server's list of tools, from 1.
+pub const MCP_CLIENT_TOOLS_GENERATION: i32 = 1;
+/// Number of a client: the generation of its list of prompts.
+pub const MCP_CLIENT_PROMPTS_GENERATION: i32 = 2;
+/// Number of a client: the generation of its lists of resources and resource templates.
+pub const MCP_CLIENT_RESOURCES_GENERATION: i32 = 3;
 
 /// Make a client from its settings. Checks everything and touches nothing: no network, no thread.
 ///
@@ -246,7 +255,8 @@ pub unsafe extern "C" fn mcp_client_server(client: *mut mcp_client, out: *mut *m
 
 /// Send a notification, on this thread.
 ///
-/// The 2026-07-28 revision defines none over HTTP; this is for extensions.
+/// The 2026-07-28 revision defines none over HTTP; there, this is for extensions. notifications/roots/list_changed goes to
+/// a legacy server that was told of roots, and is MCP_E_UNSUPPORTED otherwise: a modern server asks anew.
 ///
 /// @param client         a client that is open
 /// @param method         its method, NUL-terminated
@@ -288,7 +298,7 @@ pub unsafe extern "C" fn mcp_client_poke(client: *mut mcp_client) -> mcp_status 
 }
 
 /// Hand out a client's counters, as a JSON object: calls_in_flight, tasks, events_queued, events_delivered,
-/// events_coalesced, events_dropped. Members may be added.
+/// events_coalesced, events_dropped, cache_entries, cache_bytes, cache_hits. Members may be added.
 ///
 /// @param client  a client handle
 /// @param out     receives a text of your own; not NULL
@@ -298,6 +308,34 @@ pub unsafe extern "C" fn mcp_client_poke(client: *mut mcp_client) -> mcp_status 
 pub unsafe extern "C" fn mcp_client_stats(client: *mut mcp_client, out: *mut *mut mcp_text) -> mcp_status {
     // SAFETY: as this function's own contract.
     unsafe { text_out(Function::mcp_client_stats, out, || Ok(get::<Client>(client)?.object.stats())) }
+}
+
+/// Read a number of a client. Asks nobody.
+///
+/// The three generations grow whenever the server's list is known to have changed: it said so, a listed tool was refused
+/// as none, a new session began, or a page differs from what it was. A host that turned the tools into definitions for
+/// its model reads the number before it lists them; where it is another one later, the work is to be done again.
+///
+/// @param client  a client handle
+/// @param field   MCP_CLIENT_...
+/// @param out     receives the number; not NULL
+/// @return MCP_OK, MCP_E_ARGUMENT for an unknown field
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_client_number(client: *mut mcp_client, field: i32, out: *mut i64) -> mcp_status {
+    fine(Function::mcp_client_number, || {
+        // SAFETY: NULL or writable, by the contract of this function.
+        let out = unsafe { self::out(out, 0) }?;
+        let client = get::<Client>(client)?.object.clone();
+        let kind = match field {
+            MCP_CLIENT_TOOLS_GENERATION => ListKind::Tools,
+            MCP_CLIENT_PROMPTS_GENERATION => ListKind::Prompts,
+            MCP_CLIENT_RESOURCES_GENERATION => ListKind::Resources,
+            other => return Err(unknown_field(other)),
+        };
+        *out = i64::try_from(client.generation(kind)).unwrap_or(i64::MAX);
+        Ok(())
+    })
 }
 
 /// Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,

@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod capability;
 pub mod content;
+pub mod freshness;
 pub mod input;
 pub mod json;
 pub mod jsonrpc;
@@ -17,5 +18,6 @@ pub mod page;
 pub mod route;
 mod split;
 pub mod task;
+pub mod uri_template;
 pub mod version;
 pub mod x_mcp_header;

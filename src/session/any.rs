@@ -10,8 +10,10 @@ use crate::error::{Error, Kind, Result, mask};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
 use crate::protocol::json::Json;
+use crate::protocol::method::ListKind;
+use crate::session::known::{Kept, Known};
 use crate::session::opening::Opening;
-use crate::session::pages;
+use crate::session::recall::Recall;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
@@ -23,6 +25,7 @@ pub(crate) struct Session {
     transport: Arc<dyn Transport>,
     settings: SessionSettings,
     means: Means,
+    known: Arc<Known>,
     stage: Mutex<Stage>,
 }
 
@@ -39,7 +42,8 @@ enum Stage {
 impl Session {
     /// A session over this transport; touches nothing.
     pub(crate) fn new(transport: Arc<dyn Transport>, settings: SessionSettings, means: Means) -> Self {
-        Self { transport, settings, means, stage: Mutex::new(Stage::New) }
+        let known = Arc::new(Known::new(&settings.limits));
+        Self { transport, settings, means, known, stage: Mutex::new(Stage::New) }
     }
 
     /// Finds out which era the server speaks, where that is open, and asks it who it is.
@@ -47,7 +51,7 @@ impl Session {
     /// # Errors
     /// [`Kind::Version`] where no version is spoken by both sides; else what the last request ended with.
     pub(crate) fn open(&self, cancel: &CancelToken, notes: &mut dyn Notes) -> Result<ServerFacts> {
-        let mut opening = Opening::new(&self.transport, &self.settings, &self.means, cancel);
+        let mut opening = Opening::new(&self.transport, &self.settings, &self.means, &self.known, cancel);
         let (speaker, facts) = self.masked(opening.run(&mut self.quiet(notes)))?;
         let late = {
             let mut stage = self.stage.lock();
@@ -65,7 +69,8 @@ impl Session {
         Ok(facts)
     }
 
-    /// Sends a request and returns its answer. What may be mended is mended and sent once more, as a new request.
+    /// Returns the answer to a request: a kept one, where the request's wish and the server allow it, else the server's.
+    /// What may be mended is mended and sent once more, as a new request.
     ///
     /// # Errors
     /// [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer, and what the transport
@@ -77,7 +82,8 @@ impl Session {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Answer> {
-        self.masked(self.speaker()?.ask(request, retry, scope, &mut self.quiet(notes)))
+        let speaker = self.speaker()?;
+        self.masked(self.recall(&*speaker).ask(request, retry, scope, &mut self.quiet(notes)))
     }
 
     /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
@@ -87,7 +93,30 @@ impl Session {
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
     pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        self.masked(pages::list_all(&*self.speaker()?, list, scope, &mut self.quiet(notes)))
+        let speaker = self.speaker()?;
+        self.masked(self.recall(&*speaker).list_all(list, scope, &mut self.quiet(notes)))
+    }
+
+    /// Takes a notification of the server's, on whatever way it came: what is known may not hold any more.
+    pub(crate) fn hear(&self, notification: &str, params: &Json) {
+        self.known.hear(notification, params);
+    }
+
+    /// How often a list is known to have changed, from 1.
+    pub(crate) fn generation(&self, kind: ListKind) -> u64 {
+        if let Ok(speaker) = self.speaker() {
+            self.known.enter(speaker.life());
+        }
+        self.known.mark(kind).generation
+    }
+
+    /// What is kept of the server's answers.
+    pub(crate) fn kept(&self) -> Kept {
+        self.known.kept()
+    }
+
+    fn recall<'a>(&'a self, speaker: &'a dyn Speaker) -> Recall<'a> {
+        Recall { speaker, known: &self.known, clock: &*self.means.clock }
     }
 
     /// Sends a notification.

@@ -134,10 +134,10 @@ impl Legacy {
     /// 2025-11-25 `server/utilities/logging`: only where the server declared the capability.
     fn set_level(&self, standing: &Arc<Standing>, greeting: &Greeting, scope: &Scope<'_>, notes: &mut dyn Notes) {
         let logs = Members::parse(greeting.said.capabilities.text()).is_ok_and(|can| can.some("logging").is_some());
-        let Some(level) = self.settings.log_level.as_deref().filter(|_| logs) else {
+        let Some(level) = self.level.lock().clone().filter(|_| logs) else {
             return;
         };
-        let set = Request::new(method::SET_LEVEL, &format!("{{\"level\":{}}}", quote(level)))
+        let set = Request::new(method::SET_LEVEL, &format!("{{\"level\":{}}}", quote(&level)))
             .and_then(|request| self.request(standing, &request, scope, notes));
         if let Err(error) = set {
             notes.note(Note::Oddity(format!("the server did not take the log level: {error}")));

@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
+
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
@@ -21,6 +23,7 @@ use crate::protocol::method;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
 use crate::session::inbox::{Ajar, Inbox};
+use crate::session::known::NO_LIFE;
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
@@ -45,6 +48,8 @@ pub(super) struct Legacy {
     pub(super) standings: Arc<Standings>,
     /// Cancelled when the session ends: for what runs by itself.
     life: Arc<CancelToken>,
+    /// The least level of log messages wanted: of the settings, or set by the host since.
+    pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
 }
 
@@ -68,6 +73,7 @@ impl Legacy {
             desk,
             standings: Arc::default(),
             life,
+            level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
         })
     }
@@ -256,6 +262,17 @@ impl Legacy {
         }
     }
 
+    /// A level that the host set goes to the next session, too.
+    fn remember_level(&self, request: &Request) {
+        if request.method != method::SET_LEVEL {
+            return;
+        }
+        let params = Json::parse(&write_params(&request.params.body, None));
+        if let Some(level) = params.ok().and_then(|params| params.members().ok()?.string("level")) {
+            *self.level.lock() = Some(level);
+        }
+    }
+
     /// The visits to URLs that an error asks for.
     fn url_round(&self, standing: &Standing, error: &Error) -> Option<InputRound> {
         let fault = error.rpc().filter(|fault| fault.code == URL_ELICITATION)?;
@@ -286,7 +303,11 @@ impl Speaker for Legacy {
                 continue;
             }
             let failed = match self.send(&standing, request, scope, notes) {
-                Ok(result) => return read_legacy(&request.method, result),
+                Ok(result) => {
+                    let answer = read_legacy(&request.method, result)?;
+                    self.remember_level(request);
+                    return Ok(answer);
+                }
                 Err(failed) => failed,
             };
             if let Some(round) = self.url_round(&standing, &failed.verdict.error) {
@@ -305,6 +326,11 @@ impl Speaker for Legacy {
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        if of_method == method::ROOTS_CHANGED && !self.settings.capabilities.roots {
+            let message =
+                format!("{of_method}: the server was not told of roots (a handler of them, or settings.input.roots)");
+            return Err(Error::new(Kind::Unsupported, message));
+        }
         let params = take_params(params, None)?;
         let message = write_notification(of_method, &write_params(&params.body, params.meta.as_deref()));
         let mut renewed = false;
@@ -333,6 +359,11 @@ impl Speaker for Legacy {
 
     fn page_limit(&self) -> usize {
         self.settings.limits.pages
+    }
+
+    fn life(&self) -> u64 {
+        let standing = self.standings.current().filter(|standing| standing.life == self.transport.life());
+        standing.map_or(NO_LIFE, |standing| standing.number)
     }
 
     fn has_farewell(&self) -> bool {

@@ -11,15 +11,18 @@
 //! (what belongs to no request) and `desk.rs` (the server's own requests); `reply.rs` and `legacy_reply.rs` the sinks
 //! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
 //! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
-//! known of the server's tools; `pages.rs` whole lists; `rounds.rs` input rounds.
+//! known of the server's tools; `known.rs` what is known of its lists and resources, with `cache.rs` (the answers that are
+//! kept) and `recall.rs` (requests that may be answered from there); `pages.rs` whole lists; `rounds.rs` input rounds.
 
 mod any;
+mod cache;
 mod channel;
 mod desk;
 mod era;
 mod guests;
 mod handshake;
 mod inbox;
+mod known;
 mod legacy;
 mod legacy_reply;
 mod life;
@@ -27,6 +30,7 @@ mod modern;
 mod opening;
 mod pages;
 mod pending;
+mod recall;
 mod remembered;
 mod reply;
 mod request;
@@ -42,8 +46,9 @@ mod verdict;
 pub(crate) use any::Session;
 pub(crate) use channel::Channel;
 pub(crate) use desk::Question;
+pub(crate) use known::Kept;
 pub(crate) use life::Asides;
 pub(crate) use remembered::Verdicts;
-pub(crate) use request::{Note, Request};
+pub(crate) use request::{CacheUse, Note, Request};
 pub(crate) use rounds::Retry;
 pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};

@@ -11,12 +11,13 @@ use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::{RequestMeta, progress_token};
-use crate::protocol::method;
+use crate::protocol::method::{self, ListKind};
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
+use crate::session::known::Known;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
-use crate::session::request::{Notes, Request};
+use crate::session::request::{CacheUse, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
@@ -33,11 +34,12 @@ pub(super) struct Modern {
     allowed: Allowed,
     next_id: AtomicI64,
     tools: Tools,
+    known: Arc<Known>,
 }
 
 impl Modern {
     /// A session over this transport; touches nothing.
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
+    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, known: Arc<Known>) -> Self {
         let capabilities = settings.capabilities.write();
         Self {
             transport,
@@ -46,6 +48,7 @@ impl Modern {
             allowed: Allowed { task: settings.capabilities.tasks },
             next_id: AtomicI64::new(1),
             tools: Tools::default(),
+            known,
         }
     }
 
@@ -66,6 +69,13 @@ impl Modern {
 }
 
 impl Modern {
+    /// A fresh look at the tools, for the headers that mirror their parameters.
+    fn learn_tools(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        let list = Request::new(method::TOOLS_LIST, "{}")?;
+        let ask = |page: &Request| self.ask(page, &Retry::default(), scope, notes);
+        list_all(self.limits.pages, &list, CacheUse::Off, ask).map(drop)
+    }
+
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
     fn is_answer(&self, request: &Request, verdict: &Verdict) -> bool {
         request.method == method::DISCOVER
@@ -91,7 +101,8 @@ impl Speaker for Modern {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    list_all(self, &Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
+                    self.known.told(ListKind::Tools);
+                    self.learn_tools(scope, notes)?;
                     refreshed = true;
                 }
                 _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
@@ -101,6 +112,11 @@ impl Speaker for Modern {
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        if of_method == method::ROOTS_CHANGED {
+            let message =
+                format!("revision {MODERN} has no {of_method}: the server asks anew where it needs the roots");
+            return Err(Error::new(Kind::Unsupported, message));
+        }
         let params = take_params(params, None)?;
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
         let message = write_notification(of_method, &body);
@@ -111,6 +127,10 @@ impl Speaker for Modern {
 
     fn page_limit(&self) -> usize {
         self.limits.pages
+    }
+
+    fn life(&self) -> u64 {
+        self.transport.life()
     }
 
     /// Nothing lasts between two requests.

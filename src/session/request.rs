@@ -17,6 +17,22 @@ pub(crate) struct Request {
     pub arguments: Option<Json>,
     /// Whether progress is wanted.
     pub progress: bool,
+    /// Whether a kept answer will do, and whether this one is kept.
+    pub cache: CacheUse,
+}
+
+/// The host's wish about kept answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CacheUse {
+    /// As the server says.
+    #[default]
+    Server,
+    /// Lists and resources are good until a change is told, whatever the server says of their age.
+    UntilChanged,
+    /// The server is asked; the answer is kept.
+    Refresh,
+    /// The server is asked; nothing is kept.
+    Off,
 }
 
 impl Request {
@@ -27,7 +43,7 @@ impl Request {
     pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
         let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
         let params = take_params(params, method::name_member(method))?;
-        Ok(Self { method: method.to_owned(), params, arguments, progress: false })
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache: CacheUse::default() })
     }
 
     /// A tool call; `arguments` is the text of a JSON object.
@@ -35,7 +51,8 @@ impl Request {
         let quoted = crate::protocol::json::quote(name);
         let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
-        Self { method: method::TOOLS_CALL.to_owned(), params, arguments: Some(arguments.clone()), progress: false }
+        let arguments = Some(arguments.clone());
+        Self { method: method::TOOLS_CALL.to_owned(), params, arguments, progress: false, cache: CacheUse::default() }
     }
 }
 

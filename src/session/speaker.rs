@@ -18,6 +18,9 @@ pub(super) trait Speaker: Send + Sync {
     /// The most pages of a list.
     fn page_limit(&self) -> usize;
 
+    /// Which session, or life of a channel, answers now; [`NO_LIFE`](super::known::NO_LIFE) while there is none.
+    fn life(&self) -> u64;
+
     /// Whether the server is told of the end.
     fn has_farewell(&self) -> bool;
 

@@ -757,6 +757,22 @@ impl Client {
         Text::some(status, raw).expect("counters").json()
     }
 
+    /// `mcp_client_number`.
+    pub fn number(&self, field: i32) -> Result<i64, Failure> {
+        let mut out = -1;
+        check(unsafe { client::mcp_client_number(self.raw, field, &mut out) }).map(|_| out)
+    }
+
+    /// The generations of tools, prompts and resources.
+    pub fn generations(&self) -> [i64; 3] {
+        [
+            client::MCP_CLIENT_TOOLS_GENERATION,
+            client::MCP_CLIENT_PROMPTS_GENERATION,
+            client::MCP_CLIENT_RESOURCES_GENERATION,
+        ]
+        .map(|field| self.number(field).expect("a generation"))
+    }
+
     pub fn tasks(&self, filter: &str) -> Result<Value, Failure> {
         let mut raw = null_mut();
         let status = unsafe { client::mcp_client_tasks(self.raw, filter.as_ptr().cast(), filter.len(), &mut raw) };
@@ -901,6 +917,16 @@ impl Client {
 
 fn pointer(bytes: &[u8]) -> *const c_char {
     if bytes.is_empty() { null() } else { bytes.as_ptr().cast() }
+}
+
+/// `mcp_uri_template_expand`.
+pub fn expand(template: &str, variables: &str) -> Result<String, Failure> {
+    let (template, mut raw) = (CString::new(template).expect("no NUL"), null_mut());
+    let variables = variables.as_bytes();
+    let status = unsafe {
+        text_object::mcp_uri_template_expand(template.as_ptr(), pointer(variables), variables.len(), &mut raw)
+    };
+    check(status).map(|status| Text::some(status, raw).expect("a text").get())
 }
 
 // ---- the library's log ---------------------------------------------------------------------------------------------

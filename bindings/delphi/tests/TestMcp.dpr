@@ -496,6 +496,20 @@ begin
       Found := Found or (Tools[I].Name = 'echo') and McpJsonIsObject(McpUtf8(Tools[I].InputSchema));
     Check(Found, 'tools are listed');
     Check(McpJsonIsObject(McpUtf8(Client.Request('tools/list', '', Patience))), 'any request');
+    Check(Pos('test_simple_prompt', Client.ListPrompts(Patience)) > 0, 'prompts');
+    Check(Pos('test://static-text', Client.ListResources(Patience, 'until_changed')) > 0, 'resources');
+    Check(Pos('test://template/{id}/data', Client.ListResourceTemplates(Patience)) > 0, 'templates');
+    CheckEqual(Client.ExpandUriTemplate('test://template/{id}/data', McpArgs(['id', 'a b'])), 'test://template/a%20b/data',
+      'a template expanded');
+    Check(Pos('static text resource', Client.ReadResource('test://static-text', Patience, 'off')) > 0, 'a resource');
+    Check(Pos('simple prompt', Client.GetPrompt('test_simple_prompt', '', Patience)) > 0, 'a prompt');
+    Check(Pos('arg1=''x''', Client.GetPrompt('test_prompt_with_arguments', McpArgs(['arg1', 'x', 'arg2', 'y']), Patience)) > 0,
+      'a prompt with arguments');
+    CheckEqual(McpJsonRaw(McpUtf8(Client.CompletePrompt('p', 'city', 'pari', '', Patience)), 'values'), '["paris"]',
+      'a completion of a prompt');
+    Check(Pos('"park"', Client.CompleteTemplate('test://template/{id}/data', 'id', 'park', McpArgs(['a', 'b']), Patience)) > 0,
+      'a completion of a template');
+    CheckEqual(Client.ToolsGeneration + Client.PromptsGeneration + Client.ResourcesGeneration, 3, 'generations');
     Status := 0;
     try
       Client.CallToolWait('no_such_tool', '', Patience).Free;

@@ -48,6 +48,7 @@ from .log import log_off, log_to
 from .result import Block, BlockKind, Result
 from .server import Server
 from .task import Reason, Snapshot, Task, TaskStatus
+from .uri_template import expand_uri_template
 
 __version__ = "0.1.0"
 
@@ -113,6 +114,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "WaitTimeout",
+    "expand_uri_template",
     "library_version",
     "log_off",
     "log_to",
