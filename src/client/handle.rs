@@ -303,6 +303,11 @@ impl Outside for Ear {
 
 impl Asides for Ear {
     fn note(&self, note: Note) {
+        if let Some(client) = self.0.upgrade()
+            && let Some(link) = client.link.get()
+        {
+            link.session.hear(&note);
+        }
         self.hear(note);
     }
 }

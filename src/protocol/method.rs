@@ -5,6 +5,8 @@
 pub const TOOLS_CALL: &str = "tools/call";
 /// `tools/list`.
 pub const TOOLS_LIST: &str = "tools/list";
+/// `notifications/tools/list_changed`.
+pub const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 /// `server/discover`.
 pub const DISCOVER: &str = "server/discover";
 /// `initialize`, of the legacy revisions.

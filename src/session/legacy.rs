@@ -27,6 +27,7 @@ use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
 use crate::session::standing::{Standing, Standings, Turn};
+use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
 
@@ -43,6 +44,7 @@ pub(super) struct Legacy {
     pub(super) means: Means,
     pub(super) desk: Arc<Desk>,
     pub(super) standings: Arc<Standings>,
+    tools: Arc<Tools>,
     /// Cancelled when the session ends: for what runs by itself.
     life: Arc<CancelToken>,
     next_id: AtomicI64,
@@ -56,7 +58,12 @@ struct Failed {
 }
 
 impl Legacy {
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, means: &Means) -> Arc<Self> {
+    pub(super) fn new(
+        transport: Arc<dyn Transport>,
+        settings: &SessionSettings,
+        means: &Means,
+        tools: Arc<Tools>,
+    ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
         let desk =
             Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
@@ -67,6 +74,7 @@ impl Legacy {
             means: means.clone(),
             desk,
             standings: Arc::default(),
+            tools,
             life,
             next_id: AtomicI64::new(1),
         })
@@ -179,6 +187,8 @@ impl Legacy {
             }),
             Turn::Lead(lead) => {
                 notes.note(Note::Oddity("the server lost the session; a new one is started".into()));
+                // What it listed in that session it need not have in another.
+                self.tools.forget();
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
                     let standing = greeting.standing(lead.number(), version);
@@ -286,7 +296,12 @@ impl Speaker for Legacy {
                 continue;
             }
             let failed = match self.send(&standing, request, scope, notes) {
-                Ok(result) => return Ok(Answer::Complete(result)),
+                Ok(result) => {
+                    if request.method == method::TOOLS_LIST {
+                        self.tools.learn_legacy(&result, !request.params.has("cursor"), notes);
+                    }
+                    return Ok(Answer::Complete(result));
+                }
                 Err(failed) => failed,
             };
             if let Some(round) = self.url_round(&standing, &failed.verdict.error) {
@@ -333,6 +348,10 @@ impl Speaker for Legacy {
 
     fn page_limit(&self) -> usize {
         self.settings.limits.pages
+    }
+
+    fn tools(&self) -> &Tools {
+        &self.tools
     }
 
     fn has_farewell(&self) -> bool {

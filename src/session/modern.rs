@@ -32,12 +32,12 @@ pub(super) struct Modern {
     limits: Limits,
     allowed: Allowed,
     next_id: AtomicI64,
-    tools: Tools,
+    tools: Arc<Tools>,
 }
 
 impl Modern {
     /// A session over this transport; touches nothing.
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
+    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, tools: Arc<Tools>) -> Self {
         let capabilities = settings.capabilities.write();
         Self {
             transport,
@@ -45,7 +45,7 @@ impl Modern {
             limits: settings.limits.clone(),
             allowed: Allowed { task: settings.capabilities.tasks },
             next_id: AtomicI64::new(1),
-            tools: Tools::default(),
+            tools,
         }
     }
 
@@ -113,6 +113,10 @@ impl Speaker for Modern {
         self.limits.pages
     }
 
+    fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
     /// Nothing lasts between two requests.
     fn has_farewell(&self) -> bool {
         false
@@ -174,7 +178,11 @@ impl Modern {
     }
 
     fn read(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Answer> {
-        let result = if request.method == method::TOOLS_LIST { self.tools.learn(result, notes)? } else { result };
+        let result = if request.method == method::TOOLS_LIST {
+            self.tools.learn(result, !request.params.has("cursor"), notes)?
+        } else {
+            result
+        };
         answer::read(&request.method, result, self.allowed)
     }
 }

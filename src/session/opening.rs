@@ -15,6 +15,7 @@ use crate::session::remembered::Remembered;
 use crate::session::request::Notes;
 use crate::session::settings::{EraChoice, Means, SessionSettings};
 use crate::session::speaker::Speaker;
+use crate::session::tools::Tools;
 use crate::transport::Transport;
 
 /// What a step brought.
@@ -42,6 +43,7 @@ pub(super) struct Opening<'a> {
     transport: Arc<dyn Transport>,
     settings: &'a SessionSettings,
     means: &'a Means,
+    tools: &'a Arc<Tools>,
     cancel: &'a CancelToken,
     old_stream: bool,
 }
@@ -73,9 +75,10 @@ impl<'a> Opening<'a> {
         transport: &Arc<dyn Transport>,
         settings: &'a SessionSettings,
         means: &'a Means,
+        tools: &'a Arc<Tools>,
         cancel: &'a CancelToken,
     ) -> Self {
-        Self { transport: transport.clone(), settings, means, cancel, old_stream: false }
+        Self { transport: transport.clone(), settings, means, tools, cancel, old_stream: false }
     }
 
     /// Asks step by step; no step comes twice, but `initialize` once more over HTTP+SSE.
@@ -174,7 +177,7 @@ impl<'a> Opening<'a> {
     }
 
     fn discover(&self, notes: &mut dyn Notes) -> Step {
-        let modern = Arc::new(Modern::new(self.transport.clone(), self.settings));
+        let modern = Arc::new(Modern::new(self.transport.clone(), self.settings, self.tools.clone()));
         let patience = &self.settings.patience;
         let scope = patience.scope(self.cancel, &*self.means.clock, patience.probe, Budget::Probe);
         let result = match modern.discover(&scope, notes) {
@@ -191,7 +194,7 @@ impl<'a> Opening<'a> {
     }
 
     fn initialize(&self, notes: &mut dyn Notes) -> Step {
-        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means);
+        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means, self.tools.clone());
         let patience = &self.settings.patience;
         let scope = patience.scope(self.cancel, &*self.means.clock, patience.total, Budget::Total);
         match legacy.greet(&scope, notes) {

@@ -38,6 +38,9 @@ pub(super) fn list_all(
         let page = read_page(&result, member)?;
         items.extend(page.items);
         let Some(cursor) = page.next_cursor else {
+            if of_method == method::TOOLS_LIST && !list.params.has("cursor") {
+                speaker.tools().keep_only(&items);
+            }
             return Ok(write_list(member, &items));
         };
         body = with_cursor(&body, &cursor);

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::protocol::answer::Answer;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
+use crate::session::tools::Tools;
 use crate::transport::Scope;
 
 /// One era's way to speak.
@@ -17,6 +18,9 @@ pub(super) trait Speaker: Send + Sync {
 
     /// The most pages of a list.
     fn page_limit(&self) -> usize;
+
+    /// What is known of the server's tools.
+    fn tools(&self) -> &Tools;
 
     /// Whether the server is told of the end.
     fn has_farewell(&self) -> bool;
