@@ -18,7 +18,7 @@ use crate::client::input::Input;
 use crate::client::life::Activity;
 use crate::client::logging::{LogLevel, log};
 use crate::client::options::CallOptions;
-use crate::client::settings::InputPolicy;
+use crate::client::settings::{InputPolicy, Validation};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
@@ -41,10 +41,39 @@ const MAX_TURN: Duration = Duration::from_secs(30);
 pub(crate) enum CallEnd {
     /// With a result.
     Result(Arc<ResultView>),
+    /// With a result that does not match the tool's output schema.
+    Unfit(Arc<ResultView>, Error),
     /// With a task, which is followed; the call holds it.
     Task,
     /// With an error.
     Failed(Error),
+}
+
+impl CallEnd {
+    /// The end with a result, which may have a flaw.
+    pub(super) fn of_result(result: Json, flaw: Option<Error>) -> Self {
+        let view = Arc::new(ResultView::new(result));
+        match flaw {
+            None => Self::Result(view),
+            Some(flaw) => Self::Unfit(view, flaw),
+        }
+    }
+
+    /// The result, also one that does not match.
+    pub(crate) fn result(&self) -> Option<&Arc<ResultView>> {
+        match self {
+            Self::Result(view) | Self::Unfit(view, _) => Some(view),
+            Self::Task | Self::Failed(_) => None,
+        }
+    }
+
+    /// What went wrong.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Unfit(_, error) | Self::Failed(error) => Some(error),
+            Self::Result(_) | Self::Task => None,
+        }
+    }
 }
 
 pub(super) enum Phase {
@@ -307,7 +336,7 @@ impl Call {
             state.left = left.map(|left| left.saturating_sub(spent).max(Duration::from_millis(1)));
         }
         match answered {
-            Ok(Answer::Complete(result)) => Step::Over(CallEnd::Result(Arc::new(ResultView::new(result)))),
+            Ok(Answer::Complete(result)) => Step::Over(self.judged(result)),
             Ok(Answer::Task(seed)) => Step::Task(seed),
             Ok(Answer::InputRequired(round)) => Step::Asked(round),
             Err(error) => {
@@ -365,6 +394,17 @@ impl Call {
         true
     }
 
+    /// The end of a call with this result: a tool's is held against its output schema.
+    fn judged(&self, result: Json) -> CallEnd {
+        let tool = self.request.params.name.as_deref().filter(|_| self.request.method == method::TOOLS_CALL);
+        let flaw = tool.and_then(|tool| self.client.flaw(tool, &result, self.validation()));
+        CallEnd::of_result(result, flaw)
+    }
+
+    fn validation(&self) -> Validation {
+        self.options.validation.unwrap_or(self.client.settings().validation)
+    }
+
     fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
         let client = &self.client;
         check_questions(&seed, client.settings().limits.input_requests)?;
@@ -380,7 +420,7 @@ impl Call {
             min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
             ..defaults
         };
-        let held = client.follow(seed, about, self.id, options)?;
+        let held = client.follow(seed, about, self.id, options, self.validation())?;
         if self.token.cancelled() == Some(Why::Host) {
             // The cancel came too late to stop the request; what the host meant is the work.
             held.entry().cancel();
@@ -403,7 +443,9 @@ impl Call {
             end
         } else {
             match (self.token.cancelled(), end) {
-                (Some(why), CallEnd::Result(_) | CallEnd::Task) => CallEnd::Failed(self.cancel_error(why)),
+                (Some(why), CallEnd::Result(_) | CallEnd::Unfit(..) | CallEnd::Task) => {
+                    CallEnd::Failed(self.cancel_error(why))
+                }
                 (_, end) => end,
             }
         };
@@ -425,9 +467,7 @@ impl Call {
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
             event.task = self.task();
-            if let CallEnd::Failed(error) = end {
-                event.error = Some(error);
-            }
+            event.error = end.error().cloned();
             self.client.mailbox().post(event);
         }
         self.client.remove_call(self.id);

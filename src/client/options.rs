@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::settings::Doc;
+use crate::client::settings::{Doc, Validation, read_validation};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Members;
 
@@ -27,6 +27,8 @@ pub(crate) struct CallOptions {
     pub(crate) auto_poll: Option<bool>,
     /// All pages of a list, as one result.
     pub(crate) all_pages: bool,
+    /// What becomes of a result that does not match, instead of what the settings say.
+    pub(crate) validation: Option<Validation>,
 }
 
 impl CallOptions {
@@ -53,6 +55,7 @@ impl CallOptions {
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
+            validation: read_validation(&mut doc)?,
         };
         doc.finish()?;
         Ok(options)
@@ -71,6 +74,15 @@ mod tests {
                 .unwrap();
         assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993, "b":1E2}"#));
         assert_eq!(options.total, Some(None));
+        assert_eq!(options.validation, None);
+        assert_eq!(CallOptions::read(r#"{"validate":"warn"}"#).unwrap().validation, Some(Validation::Warn));
+        for (text, found) in [
+            (r#"{"validate":"x"}"#, "one of error, warn, off but found x"),
+            (r#"{"validate":1}"#, "a string but found a number"),
+        ] {
+            let want = format!("options.validate: expected {found}");
+            assert_eq!(CallOptions::read(text).unwrap_err().message(), want);
+        }
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::client::follow::{Host, TaskHandle};
 use crate::client::handle::{Client, Link};
+use crate::client::settings::Validation;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::task::Task;
 use crate::tasks::FollowOptions;
@@ -30,13 +31,15 @@ impl Client {
         about: TaskAbout,
         call: i64,
         options: FollowOptions,
+        validation: Validation,
     ) -> Result<Held> {
         let link = self.link()?;
-        link.group.follow(seed, about, self.links(link, Some(call), options))
+        let host = Host::new(self, Some(call), validation);
+        link.group.follow(seed, about, self.links(link, host, options))
     }
 
-    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
-        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    fn links(&self, link: &Link, host: Arc<Host>, options: FollowOptions) -> Links {
+        Links { wire: link.wire.clone(), host, ledger: self.ledger.clone(), options }
     }
 
     /// The name of the server in the ledger.
@@ -66,7 +69,8 @@ impl Client {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
-        let links = self.links(link, None, self.follow_options());
+        let host = Host::new(self, None, self.settings.validation);
+        let links = self.links(link, host, self.follow_options());
         let held = link.group.adopt(task_id, self.about(), links)?;
         Ok(TaskHandle::new(held.start(), self))
     }

@@ -116,6 +116,15 @@ impl Session {
         self.tools.task_support(tool)
     }
 
+    /// Checks a tool's result against its output schema, where a list told of one. What is odd about the schema goes to
+    /// `notes`, once.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`]: the result does not match, or cannot be checked.
+    pub(crate) fn check_result(&self, tool: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.tools.check(tool, result, &mut self.quiet(notes)))
+    }
+
     /// Which server this is, for fairness.
     pub(crate) fn origin(&self) -> &str {
         self.transport.origin()

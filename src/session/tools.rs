@@ -4,12 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use crate::error::{Result, one_line};
+use crate::error::{Error, Kind, Result, one_line};
+use crate::protocol::content::structured_part;
 use crate::protocol::json::Json;
 use crate::protocol::method;
 use crate::protocol::page::{ListedTool, Page, TaskSupport, read_page, read_tool, retain};
+use crate::protocol::schema::{Mismatch, Refused, Schema};
 use crate::protocol::x_mcp_header::ParamHeaders;
 use crate::session::request::{Note, Notes};
 use crate::session::settings::Outside;
@@ -26,6 +29,8 @@ pub(crate) struct Tool {
     task_support: Option<TaskSupport>,
     /// A text of its own: a slice would keep the whole list alive.
     output_schema: Option<Json>,
+    /// Made of it when the first result comes.
+    compiled: OnceCell<Result<Schema, Refused>>,
 }
 
 impl Tool {
@@ -34,6 +39,55 @@ impl Tool {
             headers: listed.headers.unwrap_or_default(),
             task_support: listed.task_support,
             output_schema: listed.output_schema.map(|schema| Json::trusted(schema.text())),
+            compiled: OnceCell::new(),
+        }
+    }
+
+    /// Checks a result against the output schema, where there is one (`server/tools`, "Output Schema").
+    fn check(&self, name: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
+        let Some(text) = &self.output_schema else {
+            return Ok(());
+        };
+        // What a tool says of its failure fits no schema (BR-30).
+        let (is_error, value) = structured_part(result);
+        if is_error {
+            return Ok(());
+        }
+        let name = one_line(name);
+        let fail = |why: String| Err(Error::new(Kind::Schema, format!("the result of tool {name} {why}")));
+        let mut warn = |why: String| notes.note(Note::Oddity(format!("the outputSchema of tool {name} {why}")));
+        let compiled = self.compiled.get_or_init(|| {
+            let read = Schema::read(text);
+            match &read {
+                Ok(schema) => {
+                    for pattern in schema.gaps() {
+                        warn(format!("has a pattern that is not checked: {pattern}"));
+                    }
+                }
+                Err(Refused::Dialect(dialect)) => {
+                    warn(format!("is written in the unknown dialect {dialect}: its results go unchecked"));
+                }
+                Err(Refused::Invalid(_)) => {}
+            }
+            read
+        });
+        let schema = match compiled {
+            Ok(schema) => schema,
+            Err(Refused::Dialect(_)) => return Ok(()),
+            Err(Refused::Invalid(why)) => {
+                return fail(format!("cannot be checked: its outputSchema is not valid: {why}"));
+            }
+        };
+        let Some(value) = value else {
+            return fail("has no structuredContent, although the tool has an outputSchema".to_owned());
+        };
+        match schema.check(&value) {
+            Ok(()) => Ok(()),
+            Err(Mismatch::Unchecked(why)) => fail(format!("cannot be checked against its outputSchema: {why}")),
+            Err(Mismatch::Keyword { pointer, keyword }) => {
+                let at = if pointer.is_empty() { "the root".to_owned() } else { one_line(&pointer) };
+                fail(format!("does not match its outputSchema: {keyword}, at {at} of structuredContent"))
+            }
         }
     }
 
@@ -165,6 +219,14 @@ impl Tools {
     #[allow(dead_code, reason = "for the calls of 2025-11-25, which may ask for a task")]
     pub(super) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.of(tool)?.task_support
+    }
+
+    /// Checks the result of a tool, where its schema is known.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`].
+    pub(super) fn check(&self, tool: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
+        self.of(tool).map_or(Ok(()), |known| known.check(tool, result, notes))
     }
 
     /// The headers that mirror the arguments of a call: (name, raw value).
