@@ -25,7 +25,7 @@
  * Text in.   UTF-8. With a length: NULL is allowed where it is 0. Without: NUL-terminated. Copied before the call returns.
  * Text out.  UTF-8, NUL-terminated, its length without the NUL where you ask for it (a text may have a NUL inside).
  *            It lives as long as the object that it came from: never free a string.
- * Outputs.   Cleared first, written on success.
+ * Outputs.   Cleared first, written on success; with MCP_E_SCHEMA the result is there as well.
  * Threads.   Any function from any thread, unless its comment says otherwise.
  * Times.     In ms: 0 does not wait, -1 has no limit.
  * Sizes.     In bytes.
@@ -101,6 +101,10 @@
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
  *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
  *   log_level       the least level of the server's log messages: "debug" to "emergency"      (none asked for)
+ *   validate        a tool's result that does not match the outputSchema that a tools/list of this client
+ *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
+ *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
+ *                   with isError are not checked                                              "error"
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *
@@ -110,6 +114,7 @@
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
  *   auto_poll, min_poll_ms               for the task, instead of those of the settings
  *   all_pages       for list methods: all pages as one result                                 false
+ *   validate        instead of that of the settings
  */
 
 #ifndef MCPNATIVE_H
@@ -1415,8 +1420,8 @@ mcp_status mcp_tool_call(mcp_client *client,
  * @param options_length    its length in bytes
  * @param wait_ms           the limit for all of it, in ms; -1: none but those of the settings, which a task does not have
  * @param out               receives the call, also where it failed; not NULL
- * @return MCP_OK: mcp_call_result() has the result; MCP_E_TIMEOUT; MCP_E_INPUT_REQUIRED; else the call's error. *out is
- *         NULL where nothing was sent for a fault of the caller's
+ * @return MCP_OK: mcp_call_result() has the result; MCP_E_SCHEMA: it has one that does not match; MCP_E_TIMEOUT;
+ *         MCP_E_INPUT_REQUIRED; else the call's error. *out is NULL where nothing was sent for a fault of the caller's
  * Ownership: free *out with mcp_call_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
@@ -1539,7 +1544,8 @@ MCP_API mcp_status mcp_call_status(const mcp_call *call);
  *
  * @param call  a call handle
  * @param out   receives an immutable result of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none
+ * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none; MCP_E_SCHEMA where the
+ *         result does not match its tool's outputSchema: *out is written all the same
  * Ownership: free *out with mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
@@ -1549,7 +1555,8 @@ MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
  *
  * @param call  a call handle
  * @param out   receives an error of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail
+ * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail. MCP_E_SCHEMA in the error tells of a
+ *         result that does not match: mcp_call_result() has it
  * Ownership: free *out with mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_error(const mcp_call *call, mcp_error **out);
@@ -1744,8 +1751,9 @@ MCP_API mcp_status mcp_task_cancel(mcp_task *task);
  * @param task     a task handle
  * @param wait_ms  how long, in ms; -1 without limit
  * @param out      receives a snapshot of your own in each of the outcomes below, or NULL
- * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
- *         asks something that the host answers by hand
+ * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+ *         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+ *         where it asks something that the host answers by hand
  * Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
@@ -1829,7 +1837,8 @@ MCP_API mcp_status mcp_snapshot_number(const mcp_snapshot *snapshot, int32_t fie
 MCP_API mcp_status mcp_snapshot_result(const mcp_snapshot *snapshot, mcp_result **out);
 
 /**
- * Hand out why a task ended without a result, or, before its end, why its polls fail.
+ * Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+ * before its end, why its polls fail.
  *
  * A failed task's error carries the code, message and data of the server's JSON-RPC error.
  *
