@@ -208,7 +208,7 @@ fn the_result_of_a_task_is_checked_and_the_task_is_completed_all_the_same() {
     );
     assert_eq!(snapshot.answer().unwrap().structured().as_deref(), Some(r#"{"files":"one"}"#));
     let done = client.events.nth(MCP_EVENT_TASK_DONE, 2);
-    assert_eq!(done.snapshot().unwrap().failure(), Some(failure.clone()));
+    assert_eq!((done.snapshot().unwrap().failure(), done.failure()), (Some(failure.clone()), Some(failure.clone())));
     // In words, for a model.
     let finished = client.check("").unwrap();
     let bad = finished.as_array().unwrap().iter().find(|one| one["tool"] == "bad").unwrap();

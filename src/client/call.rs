@@ -11,8 +11,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::asking::Round;
+use crate::client::end::CallEnd;
 use crate::client::event::{Event, EventKind};
-use crate::client::follow::{TaskHandle, Waited, check_questions};
+use crate::client::follow::{Host, TaskHandle, Waited, check_questions};
 use crate::client::handle::{Client, guarded};
 use crate::client::input::Input;
 use crate::client::life::Activity;
@@ -22,7 +23,6 @@ use crate::client::settings::{InputPolicy, Validation};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
-use crate::protocol::content::ResultView;
 use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
@@ -35,46 +35,6 @@ use crate::transport::Scope;
 
 /// A `Retry-After` of a 429 is waited for up to here; longer ones are for the host to decide (chosen).
 const MAX_TURN: Duration = Duration::from_secs(30);
-
-/// How a call ended.
-#[derive(Clone, Debug)]
-pub(crate) enum CallEnd {
-    /// With a result.
-    Result(Arc<ResultView>),
-    /// With a result that does not match the tool's output schema.
-    Unfit(Arc<ResultView>, Error),
-    /// With a task, which is followed; the call holds it.
-    Task,
-    /// With an error.
-    Failed(Error),
-}
-
-impl CallEnd {
-    /// The end with a result, which may have a flaw.
-    pub(super) fn of_result(result: Json, flaw: Option<Error>) -> Self {
-        let view = Arc::new(ResultView::new(result));
-        match flaw {
-            None => Self::Result(view),
-            Some(flaw) => Self::Unfit(view, flaw),
-        }
-    }
-
-    /// The result, also one that does not match.
-    pub(crate) fn result(&self) -> Option<&Arc<ResultView>> {
-        match self {
-            Self::Result(view) | Self::Unfit(view, _) => Some(view),
-            Self::Task | Self::Failed(_) => None,
-        }
-    }
-
-    /// What went wrong.
-    pub(crate) fn error(&self) -> Option<&Error> {
-        match self {
-            Self::Unfit(_, error) | Self::Failed(error) => Some(error),
-            Self::Result(_) | Self::Task => None,
-        }
-    }
-}
 
 pub(super) enum Phase {
     /// A step runs, or is about to.
@@ -420,7 +380,7 @@ impl Call {
             min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
             ..defaults
         };
-        let held = client.follow(seed, about, self.id, options, self.validation())?;
+        let held = client.follow(seed, about, Host::new(client, Some(self.id), self.validation()), options)?;
         if self.token.cancelled() == Some(Why::Host) {
             // The cancel came too late to stop the request; what the host meant is the work.
             held.entry().cancel();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::client::call::CallEnd;
+use crate::client::end::CallEnd;
 use crate::client::follow::TaskHandle;
 use crate::client::handle::Client;
 use crate::client::settings::Doc;

@@ -372,7 +372,8 @@ mod tests {
     use mcp_test_server::{Script, TestServer};
 
     use super::*;
-    use crate::client::call::{Call, CallEnd};
+    use crate::client::call::Call;
+    use crate::client::end::CallEnd;
     use crate::client::event::Handler;
     use crate::client::options::CallOptions;
     use crate::client::settings::Settings;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::client::follow::{Host, TaskHandle};
 use crate::client::handle::{Client, Link};
-use crate::client::settings::Validation;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::task::Task;
 use crate::tasks::FollowOptions;
@@ -29,12 +28,10 @@ impl Client {
         self: &Arc<Self>,
         seed: Task,
         about: TaskAbout,
-        call: i64,
+        host: Arc<Host>,
         options: FollowOptions,
-        validation: Validation,
     ) -> Result<Held> {
         let link = self.link()?;
-        let host = Host::new(self, Some(call), validation);
         link.group.follow(seed, about, self.links(link, host, options))
     }
 

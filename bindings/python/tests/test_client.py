@@ -85,7 +85,6 @@ class Calls(ServerTest):
             "tasks": [{"tool": "slow", "polls": [{"task": {"status": "completed", "result": result}}]}],
         }
         with Server(script) as server, Client(url=server.url) as client:
-            client.open(PATIENCE)
             client.list_tools(timeout=PATIENCE)
             for name in names:
                 with self.assertRaises(mcpnative.SchemaError) as raised:

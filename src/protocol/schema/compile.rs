@@ -10,6 +10,7 @@ use crate::error::one_line;
 use crate::protocol::schema::decimal::Decimal;
 use crate::protocol::schema::draft::{Draft, Holds};
 use crate::protocol::schema::pattern::Pattern;
+use crate::protocol::schema::values::{array, count, invalid, names, number, object, types};
 use crate::protocol::schema::{Refused, Schema, check, uri};
 
 /// A place in [`Schema::nodes`].
@@ -151,10 +152,6 @@ struct Compiler<'a> {
 
 fn place(schema: &Value) -> usize {
     std::ptr::from_ref(schema) as usize
-}
-
-fn invalid<T>(why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused::Invalid(why.into()))
 }
 
 impl<'a> Compiler<'a> {
@@ -379,13 +376,12 @@ impl<'a> Compiler<'a> {
     fn dependencies(&mut self, value: &'a Value, resource: ResourceId) -> Result<Option<Rule>, Refused> {
         let mut all = Vec::new();
         for (name, value) in object("dependencies", value)? {
-            let node = match value {
-                Value::Array(_) => {
-                    let rule = Rule { keyword: "dependencies", test: Test::Required(names("dependencies", value)?) };
-                    self.nodes.push(Node::Rules { resource, rules: vec![rule] });
-                    self.nodes.len() - 1
-                }
-                _ => self.node(value, resource),
+            let node = if value.is_array() {
+                let rule = Rule { keyword: "dependencies", test: Test::Required(names("dependencies", value)?) };
+                self.nodes.push(Node::Rules { resource, rules: vec![rule] });
+                self.nodes.len() - 1
+            } else {
+                self.node(value, resource)
             };
             all.push((name.clone(), node));
         }
@@ -512,51 +508,4 @@ impl<'a> Compiler<'a> {
             None => lost("nowhere"),
         }
     }
-}
-
-fn types(value: &Value) -> Result<u8, Refused> {
-    let bit = |word: &Value| match word.as_str() {
-        Some("null") => Ok(check::NULL),
-        Some("boolean") => Ok(check::BOOLEAN),
-        Some("integer") => Ok(check::WHOLE),
-        Some("number") => Ok(check::WHOLE | check::FRACTION),
-        Some("string") => Ok(check::STRING),
-        Some("array") => Ok(check::ARRAY),
-        Some("object") => Ok(check::OBJECT),
-        Some(_) | None => invalid("its type is none of the seven"),
-    };
-    match value {
-        Value::Array(words) => words.iter().try_fold(0, |bits, word| Ok(bits | bit(word)?)),
-        word => bit(word),
-    }
-}
-
-fn array<'v>(keyword: &str, value: &'v Value) -> Result<&'v Vec<Value>, Refused> {
-    value.as_array().map_or_else(|| invalid(format!("its {keyword} is no array")), Ok)
-}
-
-fn object<'v>(keyword: &str, value: &'v Value) -> Result<&'v Map<String, Value>, Refused> {
-    value.as_object().map_or_else(|| invalid(format!("its {keyword} is no object")), Ok)
-}
-
-fn number(keyword: &str, value: &Value) -> Result<Decimal, Refused> {
-    match value {
-        Value::Number(number) => Ok(Decimal::read(number)),
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            invalid(format!("its {keyword} is no number"))
-        }
-    }
-}
-
-fn count(keyword: &str, value: &Value) -> Result<u64, Refused> {
-    number(keyword, value)?.count().map_or_else(|| invalid(format!("its {keyword} is no whole number from 0")), Ok)
-}
-
-fn names(keyword: &str, value: &Value) -> Result<Vec<String>, Refused> {
-    let name = |value: &Value| match value.as_str() {
-        Some(name) => Ok(name.to_owned()),
-        None => invalid(format!("its {keyword} has a name that is no string")),
-    };
-    // Draft-04 and older wrote `"dependencies": {"a": "b"}` and `"required": true` as well; the latter is not a list.
-    array(keyword, value)?.iter().map(name).collect()
 }

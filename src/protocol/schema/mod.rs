@@ -6,7 +6,7 @@
 //! `content…` keywords are annotations and check nothing.
 //!
 //! `draft.rs` which words a dialect has; `compile.rs` from the text to nodes; `check.rs` a value against the nodes;
-//! `decimal.rs`, `pattern.rs`, `uri.rs` the parts.
+//! `decimal.rs`, `pattern.rs`, `uri.rs`, `values.rs` the parts.
 
 mod check;
 mod compile;
@@ -14,6 +14,7 @@ mod decimal;
 mod draft;
 mod pattern;
 mod uri;
+mod values;
 
 use std::collections::HashMap;
 

@@ -259,69 +259,70 @@ fn nasty_schemas() {
     assert_eq!(told(&gaps, r#"{"b":1}"#), "");
 }
 
+const BITS: &[&str] = &[
+    "true",
+    "false",
+    "{}",
+    "[]",
+    "null",
+    "1",
+    "-0.0",
+    "1e400",
+    "\"#\"",
+    "\"^a+$\"",
+    "\"(?=\"",
+    "\"type\"",
+    "\"object\"",
+    r##"{"$ref":"#"}"##,
+    r##"{"$ref":"#/not"}"##,
+    r##"{"$ref":"#/%25/~1"}"##,
+    r##"{"$dynamicRef":"#a"}"##,
+    r#"{"$anchor":"a"}"#,
+    r#"["a","b"]"#,
+    r#"{"a":[]}"#,
+];
+const WORDS: &[&str] = &[
+    "$id",
+    "$ref",
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$defs",
+    "definitions",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "prefixItems",
+    "contains",
+    "minContains",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "propertyNames",
+    "dependentSchemas",
+    "dependentRequired",
+    "dependencies",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "type",
+    "enum",
+    "const",
+    "multipleOf",
+    "maximum",
+    "minLength",
+    "pattern",
+    "uniqueItems",
+    "required",
+];
+
 /// Bits of schemas put together at random, the same in each run: whatever comes of it, it comes soon and is no panic.
 #[test]
 fn random_schemas_and_values_end() {
-    let bits = [
-        "true",
-        "false",
-        "{}",
-        "[]",
-        "null",
-        "1",
-        "-0.0",
-        "1e400",
-        "\"#\"",
-        "\"^a+$\"",
-        "\"(?=\"",
-        "\"type\"",
-        "\"object\"",
-        r##"{"$ref":"#"}"##,
-        r##"{"$ref":"#/not"}"##,
-        r##"{"$ref":"#/%25/~1"}"##,
-        r##"{"$dynamicRef":"#a"}"##,
-        r#"{"$anchor":"a"}"#,
-        r#"["a","b"]"#,
-        r#"{"a":[]}"#,
-    ];
-    let words = [
-        "$id",
-        "$ref",
-        "$anchor",
-        "$dynamicAnchor",
-        "$dynamicRef",
-        "$defs",
-        "definitions",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "then",
-        "else",
-        "items",
-        "prefixItems",
-        "contains",
-        "minContains",
-        "properties",
-        "patternProperties",
-        "additionalProperties",
-        "propertyNames",
-        "dependentSchemas",
-        "dependentRequired",
-        "dependencies",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "type",
-        "enum",
-        "const",
-        "multipleOf",
-        "maximum",
-        "minLength",
-        "pattern",
-        "uniqueItems",
-        "required",
-    ];
     let mut seed = 0x9E37_79B9_7F4A_7C15u64;
     let mut next = |below: usize| {
         seed ^= seed << 13;
@@ -330,10 +331,10 @@ fn random_schemas_and_values_end() {
         (seed % below as u64) as usize
     };
     let (mut taken, mut all) = (0, 0);
-    let mut pool: Vec<String> = bits.iter().map(|bit| (*bit).to_owned()).collect();
+    let mut pool: Vec<String> = BITS.iter().map(|bit| (*bit).to_owned()).collect();
     for _ in 0..4_000 {
         let members: Vec<String> =
-            (0..=next(3)).map(|_| format!("\"{}\":{}", words[next(words.len())], pool[next(pool.len())])).collect();
+            (0..=next(3)).map(|_| format!("\"{}\":{}", WORDS[next(WORDS.len())], pool[next(pool.len())])).collect();
         let made = match next(4) {
             0 => format!("[{},{}]", pool[next(pool.len())], pool[next(pool.len())]),
             _ => format!("{{{}}}", members.join(",")),
