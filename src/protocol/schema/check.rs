@@ -20,7 +20,7 @@ pub(super) const OBJECT: u8 = 64;
 
 /// What any check may cost, and what each byte of the value adds: chosen so that an honest schema, which looks at each
 /// part of a value a few times, never comes near.
-const STEPS: usize = 2_000_000;
+const STEPS: usize = 500_000;
 const STEPS_PER_BYTE: usize = 16;
 /// Schemas within schemas on the way to one place. The stack of a host's own thread must bear it.
 const MOST_DEPTH: usize = 256;

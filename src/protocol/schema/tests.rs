@@ -244,12 +244,12 @@ fn nasty_schemas() {
         r#"{{"allOf":[{}true]}}"#,
         r#"{"uniqueItems":true,"minProperties":1,"properties":{"a":true}},"#.repeat(15_000)
     );
-    let members: Vec<String> = (0..20_000).map(|n| format!("\"{n}\":1")).collect();
+    let members: Vec<String> = (0..2_000).map(|n| format!("\"{n}\":1")).collect();
     table(&every, &[(&format!("{{{}}}", members.join(",")), LONG)]);
     let numbers = format!(r#"{{"allOf":[{}true]}}"#, r#"{"type":"number"},"#.repeat(50_000));
-    table(&numbers, &[(&"1".repeat(200_000), LONG)]);
+    table(&numbers, &[(&"1".repeat(20_000), LONG)]);
     let patterns = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(x+x+)+y"},"#.repeat(40_000));
-    table(&patterns, &[(&format!("\"{}\"", "x".repeat(20_000)), LONG)]);
+    table(&patterns, &[(&format!("\"{}\"", "x".repeat(2_000)), LONG)]);
     let many: Vec<String> = (0..501).map(|n| format!("{{\"pattern\":\"{n}\"}}")).collect();
     assert_eq!(refused(&format!("{{\"allOf\":[{}]}}", many.join(","))), "it has more than 500 patterns");
     // Names on names: each is resolved once, and a long one is refused.
