@@ -248,7 +248,7 @@ fn nasty_schemas() {
     table(&every, &[(&format!("{{{}}}", members.join(",")), LONG)]);
     let numbers = format!(r#"{{"allOf":[{}true]}}"#, r#"{"type":"number"},"#.repeat(50_000));
     table(&numbers, &[(&"1".repeat(20_000), LONG)]);
-    let patterns = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(x+x+)+y"},"#.repeat(40_000));
+    let patterns = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"^(x+x+)+$"},"#.repeat(40_000));
     table(&patterns, &[(&format!("\"{}\"", "x".repeat(2_000)), LONG)]);
     let many: Vec<String> = (0..501).map(|n| format!("{{\"pattern\":\"{n}\"}}")).collect();
     assert_eq!(refused(&format!("{{\"allOf\":[{}]}}", many.join(","))), "it has more than 500 patterns");
