@@ -15,6 +15,7 @@ type
   TMcpEventThread = McpNative.Channel.TMcpEventThread;
   TMcpErrorInfo = McpNative.Errors.TMcpErrorInfo;
   EMcpError = McpNative.Errors.EMcpError;
+  EMcpSchemaError = McpNative.Result.EMcpSchemaError;
   EMcpLibrary = McpNative.Load.EMcpLibrary;
   TMcpResult = McpNative.Result.TMcpResult;
   TMcpBlock = McpNative.Result.TMcpBlock;
@@ -475,6 +476,9 @@ begin
       Error := Last
     else
       mcp_error_free(Last);
+    { the one failure that has a result all the same }
+    if (Status = MCP_E_SCHEMA) and (mcp_call_result(Call, Handle) = Status) and (Handle <> nil) then
+      raise EMcpSchemaError.CreateAnswer(McpTakeError(Error, Status), TMcpResult.Adopt(Handle));
     RaiseOf(Error, Status);
   finally
     mcp_call_free(Call);
@@ -500,6 +504,8 @@ begin
       McpCheck(mcp_snapshot_result(Snapshot, Handle));
       if Handle = nil then
         McpRaise(MCP_E_INTERNAL, 'the task completed without a result');
+      if (mcp_snapshot_error(Snapshot, Error) = MCP_OK) and (Error <> nil) then
+        raise EMcpSchemaError.CreateAnswer(McpTakeError(Error, MCP_E_SCHEMA), TMcpResult.Adopt(Handle));
       Result := TMcpResult.Adopt(Handle);
       Exit;
     end;
@@ -568,7 +574,8 @@ begin
       mcp_snapshot_free(Snapshot);
       McpRaise(Status, 'the task asks something that the host answers by hand');
     end;
-    McpCheck(Status);
+    if Status <> MCP_E_SCHEMA then { the task has ended, and its snapshot says what is wrong }
+      McpCheck(Status);
     Result := FinishTask(Snapshot);
   finally
     mcp_task_free(Task);
@@ -1375,15 +1382,15 @@ begin
     Status := Integer(EventNumber(Event, MCP_EVENT_NUMBER_STATUS));
     Response.FError := McpNoError;
     if Status < 0 then
-      Response.FError := EventError(Event, Status)
-    else if (mcp_event_call(Event, Call) = MCP_OK) and (Call <> nil) then
+      Response.FError := EventError(Event, Status);
+    if ((Status >= 0) or (Status = MCP_E_SCHEMA)) and (mcp_event_call(Event, Call) = MCP_OK) and (Call <> nil) then
       try
         if Status = MCP_S_TASK then
         begin
           if (mcp_call_task(Call, Task) = MCP_OK) and (Task <> nil) then
             Response.FTask := TMcpTask.Adopt(FChannel, Task, nil);
         end
-        else if (mcp_call_result(Call, Answer) = MCP_OK) and (Answer <> nil) then
+        else if (mcp_call_result(Call, Answer) = Status) and (Answer <> nil) then
           Response.FResult := TMcpResult.Adopt(Answer);
       finally
         mcp_call_free(Call);

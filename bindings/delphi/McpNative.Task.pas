@@ -207,10 +207,11 @@ var
   Snapshot: PMcpSnapshot;
 begin
   Status := FChannel.WaitTask(FHandle, WaitMs, Snapshot);
-  if Status <> MCP_E_INPUT_REQUIRED then
+  if (Status <> MCP_E_INPUT_REQUIRED) and (Status <> MCP_E_SCHEMA) then
     McpCheck(Status);
   Take(Snapshot);
-  Result := Status = MCP_OK;
+  { with MCP_E_SCHEMA it has ended: Error says what is wrong with the result }
+  Result := (Status = MCP_OK) or (Status = MCP_E_SCHEMA);
 end;
 
 procedure TMcpTask.LetGo;

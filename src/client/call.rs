@@ -11,18 +11,18 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::asking::Round;
+use crate::client::end::CallEnd;
 use crate::client::event::{Event, EventKind};
-use crate::client::follow::{TaskHandle, Waited, check_questions};
+use crate::client::follow::{Host, TaskHandle, Waited, check_questions};
 use crate::client::handle::{Client, guarded};
 use crate::client::input::Input;
 use crate::client::life::Activity;
 use crate::client::logging::{LogLevel, log};
 use crate::client::options::CallOptions;
-use crate::client::settings::InputPolicy;
+use crate::client::settings::{InputPolicy, Validation};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
-use crate::protocol::content::ResultView;
 use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
@@ -35,17 +35,6 @@ use crate::transport::Scope;
 
 /// A `Retry-After` of a refusal is waited for up to here; longer ones are for the host to decide (chosen).
 const MAX_TURN: Duration = Duration::from_secs(30);
-
-/// How a call ended.
-#[derive(Clone, Debug)]
-pub(crate) enum CallEnd {
-    /// With a result.
-    Result(Arc<ResultView>),
-    /// With a task, which is followed; the call holds it.
-    Task,
-    /// With an error.
-    Failed(Error),
-}
 
 pub(super) enum Phase {
     /// A step runs, or is about to.
@@ -311,7 +300,7 @@ impl Call {
             state.left = left.map(|left| left.saturating_sub(spent).max(Duration::from_millis(1)));
         }
         match answered {
-            Ok(Answer::Complete(result)) => Step::Over(CallEnd::Result(Arc::new(ResultView::new(result)))),
+            Ok(Answer::Complete(result)) => Step::Over(self.judged(result)),
             Ok(Answer::Task(seed)) => Step::Task(seed),
             Ok(Answer::InputRequired(round)) => Step::Asked(round),
             Err(error) => {
@@ -374,6 +363,17 @@ impl Call {
         true
     }
 
+    /// The end of a call with this result: a tool's is held against its output schema.
+    fn judged(&self, result: Json) -> CallEnd {
+        let tool = self.request.params.name.as_deref().filter(|_| self.request.method == method::TOOLS_CALL);
+        let flaw = tool.and_then(|tool| self.client.flaw(tool, &result, self.validation()));
+        CallEnd::of_result(result, flaw)
+    }
+
+    fn validation(&self) -> Validation {
+        self.options.validation.unwrap_or(self.client.settings().validation)
+    }
+
     fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
         let client = &self.client;
         check_questions(&seed, client.settings().limits.input_requests)?;
@@ -389,7 +389,7 @@ impl Call {
             min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
             ..defaults
         };
-        let held = client.follow(seed, about, self.id, options)?;
+        let held = client.follow(seed, about, Host::new(client, Some(self.id), self.validation()), options)?;
         if self.token.cancelled() == Some(Why::Host) {
             // The cancel came too late to stop the request; what the host meant is the work.
             held.entry().cancel();
@@ -412,7 +412,9 @@ impl Call {
             end
         } else {
             match (self.token.cancelled(), end) {
-                (Some(why), CallEnd::Result(_) | CallEnd::Task) => CallEnd::Failed(self.cancel_error(why)),
+                (Some(why), CallEnd::Result(_) | CallEnd::Unfit(..) | CallEnd::Task) => {
+                    CallEnd::Failed(self.cancel_error(why))
+                }
                 (_, end) => end,
             }
         };
@@ -434,9 +436,7 @@ impl Call {
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
             event.task = self.task();
-            if let CallEnd::Failed(error) = end {
-                event.error = Some(error);
-            }
+            event.error = end.error().cloned();
             self.client.mailbox().post(event);
         }
         self.client.remove_call(self.id);

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::client::call::CallEnd;
+use crate::client::end::CallEnd;
 use crate::client::follow::TaskHandle;
 use crate::client::handle::Client;
 use crate::client::settings::Doc;
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
-use crate::protocol::content::ResultView;
 use crate::protocol::json::{Json, quote};
 use crate::protocol::task::Ttl;
 use crate::tasks::EndReason;
@@ -132,7 +131,7 @@ pub(crate) fn reason_word(reason: EndReason) -> &'static str {
 
 /// The end of a task as a tool result: its own, or one with `isError` that says in words what happened.
 pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
-    if let Some(result) = snapshot.result() {
+    if let Some(result) = snapshot.result().filter(|_| snapshot.flaw().is_none()) {
         return result.clone();
     }
     let text = match end_error(snapshot) {
@@ -145,13 +144,13 @@ pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
 /// The end of a task as the end of the call that waits for it.
 pub(crate) fn call_end(snapshot: &Snapshot) -> CallEnd {
     match (snapshot.result(), end_error(snapshot)) {
-        (Some(result), _) => CallEnd::Result(Arc::new(ResultView::new(result.clone()))),
+        (Some(result), flaw) => CallEnd::of_result(result.clone(), flaw),
         (None, Some(error)) => CallEnd::Failed(error),
         (None, None) => CallEnd::Failed(Error::new(Kind::Internal, "the task has not ended")),
     }
 }
 
-/// Why a task that ended has no result.
+/// Why a task that ended has no result, or what is wrong with the one it has.
 pub(crate) fn end_error(snapshot: &Snapshot) -> Option<Error> {
     let reason = snapshot.end_reason()?;
     let message = |text: &str| match snapshot.message() {
@@ -160,7 +159,7 @@ pub(crate) fn end_error(snapshot: &Snapshot) -> Option<Error> {
     };
     let own = |kind, text: &str| Some(snapshot.error().cloned().unwrap_or_else(|| Error::new(kind, message(text))));
     match reason {
-        EndReason::Completed => None,
+        EndReason::Completed => snapshot.flaw().cloned(),
         EndReason::Failed => match snapshot.fault() {
             Some(fault) => Some(Error::from_rpc(fault.clone()).with_kind(Kind::TaskFailed)),
             None => own(Kind::TaskFailed, "the task failed"),

@@ -11,18 +11,19 @@ use crate::client::event::{Event, EventKind};
 use crate::client::handle::Client;
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::life::Activity;
-use crate::client::settings::{InputPolicy, Settings, Timeouts};
+use crate::client::settings::{InputPolicy, Settings, Timeouts, Validation};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
-use crate::protocol::json::quote;
+use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::session::{Note, Request, Retry, Session};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
+use crate::tasks::ledger::TaskAbout;
 use crate::tasks::snapshot::Snapshot;
 use crate::tasks::{Announcement, EndReason, TaskHost, TaskWire};
 use crate::transport::Scope;
@@ -44,7 +45,7 @@ impl Wire {
         Self { session, clock, timeouts: settings.timeouts, most_questions }
     }
 
-    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<crate::protocol::json::Json> {
+    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<Json> {
         let scope = Scope {
             cancel,
             total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
@@ -110,6 +111,7 @@ pub(crate) fn check_questions(task: &Task, most: usize) -> Result<()> {
 pub(crate) struct Host {
     client: Weak<Client>,
     call_id: Option<i64>,
+    validation: Validation,
     /// The questions asked by events and not yet withdrawn.
     inputs: Mutex<Vec<Arc<Input>>>,
     /// From the first event to the last: keeps the client from ending before the terminal event is in its mailbox.
@@ -118,8 +120,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>) -> Arc<Self> {
-        Arc::new(Self { client: Arc::downgrade(client), call_id, inputs: Mutex::default(), activity: Mutex::default() })
+    pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>, validation: Validation) -> Arc<Self> {
+        Arc::new(Self {
+            client: Arc::downgrade(client),
+            call_id,
+            validation,
+            inputs: Mutex::default(),
+            activity: Mutex::default(),
+        })
     }
 
     /// Holds the activity while events may come. What is returned is to be dropped after the event is posted.
@@ -185,6 +193,10 @@ impl Host {
 }
 
 impl TaskHost for Host {
+    fn flaw(&self, about: &TaskAbout, result: &Json) -> Option<Error> {
+        self.client.upgrade()?.flaw(&about.tool, result, self.validation)
+    }
+
     fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement) {
         let Some(client) = self.client.upgrade() else {
             return;
@@ -206,7 +218,10 @@ impl TaskHost for Host {
             Announcement::Status => EventKind::TaskStatus,
             Announcement::Overdue => EventKind::TaskOverdue,
             Announcement::Recovered => EventKind::TaskRecovered,
-            Announcement::Ended(_) => EventKind::TaskDone,
+            Announcement::Ended(_) => {
+                event.error = snapshot.flaw().cloned();
+                EventKind::TaskDone
+            }
             Announcement::Degraded(error) => {
                 event.error = Some(error);
                 EventKind::TaskDegraded
@@ -358,11 +373,11 @@ mod tests {
     use mcp_test_server::{Script, TestServer};
 
     use super::*;
-    use crate::client::call::{Call, CallEnd};
+    use crate::client::call::Call;
+    use crate::client::end::CallEnd;
     use crate::client::event::Handler;
     use crate::client::options::CallOptions;
     use crate::client::settings::Settings;
-    use crate::protocol::json::Json;
 
     struct Count(Arc<AtomicUsize>);
 

@@ -20,7 +20,7 @@ use crate::client::logging::{LogLevel, log};
 use crate::client::mailbox::{Counters, Mailbox, Outlet};
 use crate::client::queue::{Queue, in_callback};
 use crate::client::runtime::Runtime;
-use crate::client::settings::{InputPolicy, Settings};
+use crate::client::settings::{InputPolicy, Settings, Validation};
 use crate::client::target::reach;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
@@ -209,6 +209,20 @@ impl Client {
             let scope = self.scope(cancel, deadline);
             session.notify(of_method, params, &scope)
         })
+    }
+
+    /// What is wrong with a tool's result by its output schema, where anybody asks.
+    pub(crate) fn flaw(&self, tool: &str, result: &Json, validation: Validation) -> Option<Error> {
+        if validation == Validation::Off {
+            return None;
+        }
+        let mut notes = |note: Note| self.note(None, note);
+        let flaw = self.session().ok()?.check_result(tool, result, &mut notes).err()?;
+        if validation == Validation::Warn {
+            log(LogLevel::Warn, || flaw.message().to_owned());
+            return None;
+        }
+        Some(flaw)
     }
 
     /// The limits of a round trip of this client's.

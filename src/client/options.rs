@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::settings::Doc;
+use crate::client::settings::{Doc, Validation, read_validation};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Members;
 use crate::session::CacheUse;
@@ -30,6 +30,8 @@ pub(crate) struct CallOptions {
     pub(crate) all_pages: bool,
     /// Whether a kept answer will do.
     pub(crate) cache: CacheUse,
+    /// What becomes of a result that does not match, instead of what the settings say.
+    pub(crate) validation: Option<Validation>,
 }
 
 impl CallOptions {
@@ -57,6 +59,7 @@ impl CallOptions {
             auto_poll: doc.flag("auto_poll")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
             cache: read_cache(&mut doc)?,
+            validation: read_validation(&mut doc)?,
         };
         doc.finish()?;
         Ok(options)
@@ -92,9 +95,13 @@ mod tests {
         ] {
             assert_eq!(CallOptions::read(&format!("{{\"cache\":\"{word}\"}}")).unwrap().cache, cache);
         }
+        assert_eq!(options.validation, None);
+        assert_eq!(CallOptions::read(r#"{"validate":"warn"}"#).unwrap().validation, Some(Validation::Warn));
         for (text, want) in [
             (r#"{"cache":"on"}"#, "options.cache: expected one of server, until_changed, refresh, off but found on"),
             (r#"{"cache":true}"#, "options.cache: expected a string but found a boolean"),
+            (r#"{"validate":"x"}"#, "options.validate: expected one of error, warn, off but found x"),
+            (r#"{"validate":1}"#, "options.validate: expected a string but found a number"),
         ] {
             assert_eq!(CallOptions::read(text).unwrap_err().message(), want);
         }

@@ -26,6 +26,26 @@ pub(crate) enum InputPolicy {
     Refuse,
 }
 
+/// What becomes of a result that does not match its tool's output schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// The call ends with the error, the result beside it.
+    Error,
+    /// A line in the log.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+/// Reads `validate`, of the settings or of a call's options.
+pub(crate) fn read_validation(doc: &mut Doc) -> Result<Option<Validation>> {
+    Ok(doc.word("validate", &["error", "warn", "off"])?.map(|word| match word {
+        "warn" => Validation::Warn,
+        "off" => Validation::Off,
+        _ => Validation::Error,
+    }))
+}
+
 /// The time limits; `None` is no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
@@ -66,6 +86,7 @@ pub(crate) struct Settings {
     pub(crate) max_in_flight: usize,
     pub(crate) queue_limit: usize,
     pub(crate) log_level: Option<String>,
+    pub(crate) validation: Validation,
     /// Keys of the `server` entry that the library does not know.
     pub(crate) warnings: Vec<String>,
 }
@@ -98,6 +119,7 @@ impl Settings {
             max_in_flight: doc.count("max_in_flight", 1, 65_536)?.unwrap_or(256),
             queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
+            validation: read_validation(&mut doc)?.unwrap_or(Validation::Error),
             warnings,
         };
         Ok(settings)
@@ -131,7 +153,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "url",
     "headers",
     "server",
@@ -151,6 +173,7 @@ const KEYS: [&str; 19] = [
     "max_in_flight",
     "queue_limit",
     "log_level",
+    "validate",
 ];
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.
@@ -451,6 +474,8 @@ mod tests {
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
                 "settings.tasks.enabled: expected true or false but found a string",
             ),
+            (r#"{"url":"u","validate":"x"}"#, "settings.validate: expected one of error, warn, off but found x"),
+            (r#"{"url":"u","validate":true}"#, "settings.validate: expected a string but found a boolean"),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (
                 r#"{"url":"u","timeouts":{"idle_ms":0}}"#,

@@ -28,15 +28,15 @@ impl Client {
         self: &Arc<Self>,
         seed: Task,
         about: TaskAbout,
-        call: i64,
+        host: Arc<Host>,
         options: FollowOptions,
     ) -> Result<Held> {
         let link = self.link()?;
-        link.group.follow(seed, about, self.links(link, Some(call), options))
+        link.group.follow(seed, about, self.links(link, host, options))
     }
 
-    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
-        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    fn links(&self, link: &Link, host: Arc<Host>, options: FollowOptions) -> Links {
+        Links { wire: link.wire.clone(), host, ledger: self.ledger.clone(), options }
     }
 
     /// The name of the server in the ledger.
@@ -66,7 +66,8 @@ impl Client {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
-        let links = self.links(link, None, self.follow_options());
+        let host = Host::new(self, None, self.settings.validation);
+        let links = self.links(link, host, self.follow_options());
         let held = link.group.adopt(task_id, self.about(), links)?;
         Ok(TaskHandle::new(held.start(), self))
     }

@@ -183,7 +183,8 @@ pub unsafe extern "C" fn mcp_snapshot_result(snapshot: *const mcp_snapshot, out:
     })
 }
 
-/// Hand out why a task ended without a result, or, before its end, why its polls fail.
+/// Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+/// before its end, why its polls fail.
 ///
 /// A failed task's error carries the code, message and data of the server's JSON-RPC error.
 ///

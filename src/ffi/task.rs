@@ -106,8 +106,9 @@ pub unsafe extern "C" fn mcp_task_cancel(task: *mut mcp_task) -> mcp_status {
 /// @param task     a task handle
 /// @param wait_ms  how long, in ms; -1 without limit
 /// @param out      receives a snapshot of your own in each of the outcomes below, or NULL
-/// @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
-///         asks something that the host answers by hand
+/// @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+///         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+///         where it asks something that the host answers by hand
 /// Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *mut *mut mcp_snapshot) -> mcp_status {
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *
             *out = put(snapshot.clone())?;
         }
         match waited {
-            Waited::Ended(_) => Ok(MCP_OK),
+            Waited::Ended(snapshot) => snapshot.flaw().map_or(Ok(MCP_OK), |flaw| Err(flaw.clone())),
             Waited::TimedOut(_) => Ok(MCP_S_TIMEOUT),
             Waited::InputRequired(_) => {
                 Err(Error::new(Kind::InputRequired, "the task asks something that the host answers by hand"))

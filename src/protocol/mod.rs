@@ -16,6 +16,7 @@ pub mod meta;
 pub mod method;
 pub mod page;
 pub mod route;
+pub mod schema;
 mod split;
 pub mod task;
 pub mod uri_template;

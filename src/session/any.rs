@@ -11,6 +11,7 @@ use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
 use crate::protocol::json::Json;
 use crate::protocol::method::ListKind;
+use crate::protocol::page::TaskSupport;
 use crate::session::known::{Kept, Known};
 use crate::session::opening::Opening;
 use crate::session::recall::Recall;
@@ -125,6 +126,22 @@ impl Session {
     /// [`Kind::Argument`] where `params` is no object; what the transport tells.
     pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
         self.masked(self.speaker()?.notify(of_method, params, scope))
+    }
+
+    /// What the server's last list says of calling this tool as a task (`execution.taskSupport`); nothing where the tool
+    /// was not listed, or not since the list changed.
+    #[allow(dead_code, reason = "for the calls of 2025-11-25, which may ask for a task")]
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.known.tools.task_support(tool)
+    }
+
+    /// Checks a tool's result against its output schema, where a list told of one. What is odd about the schema goes to
+    /// `notes`, once.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`]: the result does not match, or cannot be checked.
+    pub(crate) fn check_result(&self, tool: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.known.tools.check(tool, result, &mut self.quiet(notes)))
     }
 
     /// Which server this is, for fairness.

@@ -16,6 +16,7 @@ use crate::protocol::method::{self, ListKind};
 use crate::protocol::page::read_page;
 use crate::session::cache::{About, Cache, Key};
 use crate::session::request::CacheUse;
+use crate::session::tools::Tools;
 
 /// Pages whose texts are remembered, and names of tools; chosen, beyond what real servers have. Over it, a change is
 /// only seen where the server tells it.
@@ -61,6 +62,8 @@ struct State {
 
 /// What is known.
 pub(super) struct Known {
+    /// The tools that were listed.
+    pub(super) tools: Tools,
     state: Mutex<State>,
 }
 
@@ -88,6 +91,7 @@ pub(crate) struct Kept {
 impl Known {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
+            tools: Tools::default(),
             state: Mutex::new(State {
                 cache: Cache::new(limits.cache_entries, limits.cache_bytes),
                 lists: Default::default(),
@@ -121,6 +125,9 @@ impl Known {
     pub(super) fn hear(&self, notification: &str, params: &Json) {
         if let Some(kind) = method::changed_list(notification) {
             self.state.lock().told(kind);
+            if kind == ListKind::Tools {
+                self.tools.forget();
+            }
         }
         if notification != method::RESOURCE_UPDATED {
             return;

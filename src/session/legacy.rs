@@ -23,7 +23,7 @@ use crate::protocol::method;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
 use crate::session::inbox::{Ajar, Inbox};
-use crate::session::known::NO_LIFE;
+use crate::session::known::{Known, NO_LIFE};
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
@@ -46,6 +46,7 @@ pub(super) struct Legacy {
     pub(super) means: Means,
     pub(super) desk: Arc<Desk>,
     pub(super) standings: Arc<Standings>,
+    known: Arc<Known>,
     /// Cancelled when the session ends: for what runs by itself.
     life: Arc<CancelToken>,
     /// The least level of log messages wanted: of the settings, or set by the host since.
@@ -61,7 +62,12 @@ struct Failed {
 }
 
 impl Legacy {
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, means: &Means) -> Arc<Self> {
+    pub(super) fn new(
+        transport: Arc<dyn Transport>,
+        settings: &SessionSettings,
+        means: &Means,
+        known: Arc<Known>,
+    ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
         let desk =
             Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
@@ -72,6 +78,7 @@ impl Legacy {
             means: means.clone(),
             desk,
             standings: Arc::default(),
+            known,
             life,
             level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
@@ -185,6 +192,8 @@ impl Legacy {
             }),
             Turn::Lead(lead) => {
                 notes.note(Note::Oddity("the server lost the session; a new one is started".into()));
+                // What it listed in that session it need not have in another.
+                self.known.tools.forget();
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
                     let standing = greeting.standing(lead.number(), version);
@@ -305,6 +314,9 @@ impl Speaker for Legacy {
             let failed = match self.send(&standing, request, scope, notes) {
                 Ok(result) => {
                     let answer = read_legacy(&request.method, result)?;
+                    if let (method::TOOLS_LIST, Answer::Complete(list)) = (request.method.as_str(), &answer) {
+                        self.known.tools.learn_legacy(list, !request.params.has("cursor"), notes);
+                    }
                     self.remember_level(request);
                     return Ok(answer);
                 }

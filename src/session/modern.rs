@@ -21,7 +21,6 @@ use crate::session::request::{CacheUse, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
-use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
 use crate::transport::{Fault, LinkKind, Outgoing, Scope, Transport};
@@ -33,7 +32,6 @@ pub(super) struct Modern {
     limits: Limits,
     allowed: Allowed,
     next_id: AtomicI64,
-    tools: Tools,
     known: Arc<Known>,
 }
 
@@ -47,7 +45,6 @@ impl Modern {
             limits: settings.limits.clone(),
             allowed: Allowed { task: settings.capabilities.tasks },
             next_id: AtomicI64::new(1),
-            tools: Tools::default(),
             known,
         }
     }
@@ -189,12 +186,16 @@ impl Modern {
         let Some(tool) = request.params.name.as_deref().filter(|_| request.method == method::TOOLS_CALL) else {
             return Vec::new();
         };
-        let values = self.tools.headers(tool, request.arguments.as_ref());
+        let values = self.known.tools.headers(tool, request.arguments.as_ref());
         values.into_iter().map(|(name, value)| (name, safe_value(&value).into_owned())).collect()
     }
 
     fn read(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Answer> {
-        let result = if request.method == method::TOOLS_LIST { self.tools.learn(result, notes)? } else { result };
+        let result = if request.method == method::TOOLS_LIST {
+            self.known.tools.learn(result, !request.params.has("cursor"), notes)?
+        } else {
+            result
+        };
         answer::read(&request.method, result, self.allowed)
     }
 }

@@ -194,7 +194,7 @@ impl<'a> Opening<'a> {
     }
 
     fn initialize(&self, notes: &mut dyn Notes) -> Step {
-        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means);
+        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means, self.known.clone());
         let patience = &self.settings.patience;
         let scope = patience.scope(self.cancel, &*self.means.clock, patience.total, Budget::Total);
         match legacy.greet(&scope, notes) {

@@ -6,7 +6,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::json::Json;
-use crate::protocol::method;
+use crate::protocol::method::{self, ListKind};
+use crate::protocol::page::read_page;
 use crate::session::cache::{About, Key};
 use crate::session::known::{Known, NO_LIFE};
 use crate::session::pages::list_all;
@@ -76,6 +77,9 @@ impl Recall<'_> {
                 Err(_) => return listed,
             };
             if walks == MOST_WALKS || !(mixed || lost_its_way) {
+                if let (Ok(whole), ListKind::Tools, false) = (&listed, kind, list.params.has("cursor")) {
+                    self.known.tools.keep_only(&read_page(whole, "tools")?.items);
+                }
                 return listed;
             }
             walks += 1;

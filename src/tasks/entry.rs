@@ -120,6 +120,7 @@ impl TaskEntry {
         let snapshot = Arc::new(Snapshot::of(&who.key.id, &who.about, &machine, Moment::of(&*clock)));
         // Running from the start: the first step belongs to `begin`, the later ones to the drop of `Held`.
         let running = machine.end().is_none();
+        judge(&links, &snapshot);
         let core = Core { machine, steps: VecDeque::new(), running };
         Arc::new(Self {
             who,
@@ -304,6 +305,8 @@ impl TaskEntry {
         if run {
             self.run();
         }
+        // Where another thread is the runner, it may not have come so far.
+        snapshot.iter().for_each(|snapshot| judge(&self.links, snapshot));
         (asked, snapshot.unwrap_or_else(|| self.snapshot()))
     }
 
@@ -359,6 +362,8 @@ impl TaskEntry {
 
     fn execute(self: &Arc<Self>, step: Step) {
         let Step { actions, snapshot, mut record } = step;
+        // Before anybody sees it, and outside every lock: a look at a large result takes time.
+        judge(&self.links, &snapshot);
         let mut published = false;
         for action in actions {
             if let TaskAction::Record = action {
@@ -447,6 +452,11 @@ impl TaskEntry {
         }
         Ok(task)
     }
+}
+
+/// Lets the host look at a result.
+fn judge(links: &Links, snapshot: &Snapshot) {
+    snapshot.judge(|about, result| guarded(|| Ok(links.host.flaw(about, result))).unwrap_or_else(Some));
 }
 
 /// Wakes the waiters of an entry.

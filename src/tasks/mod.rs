@@ -40,8 +40,10 @@ use std::time::Duration;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
+use crate::protocol::json::Json;
 use crate::protocol::task::Task;
 use crate::tasks::entry::TaskEntry;
+use crate::tasks::ledger::TaskAbout;
 use crate::tasks::snapshot::Snapshot;
 
 /// The server's side of a task: one round trip each, blocking, on a worker thread.
@@ -108,6 +110,11 @@ pub(crate) enum Announcement {
 pub(crate) trait TaskHost: Send + Sync {
     /// Takes an announcement of a task with its snapshot of that moment.
     fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement);
+
+    /// What is wrong with a result, where the program has an eye on that.
+    fn flaw(&self, _about: &TaskAbout, _result: &Json) -> Option<Error> {
+        None
+    }
 }
 
 /// How a client wants its tasks followed.

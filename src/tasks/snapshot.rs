@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use once_cell::sync::OnceCell;
+
 use crate::error::{Error, RpcFault};
 use crate::protocol::json::Json;
 use crate::protocol::task::{Task, TaskStatus, Ttl};
@@ -27,6 +29,8 @@ pub(crate) struct Snapshot {
     degraded: Option<Error>,
     next_poll_due: Option<Instant>,
     cancel_pending: bool,
+    /// What is wrong with the result; looked at once.
+    flaw: OnceCell<Option<Error>>,
 }
 
 impl Snapshot {
@@ -45,7 +49,20 @@ impl Snapshot {
             degraded: machine.degraded().cloned(),
             next_poll_due: machine.next_poll_due(),
             cancel_pending: machine.cancel_pending(),
+            flaw: OnceCell::new(),
         }
+    }
+
+    /// Lets somebody look at the result, where there is one and nobody has.
+    pub(crate) fn judge(&self, look: impl FnOnce(&TaskAbout, &Json) -> Option<Error>) {
+        if let Some(result) = self.result() {
+            self.flaw.get_or_init(|| look(&self.about, result));
+        }
+    }
+
+    /// What is wrong with the result: the task is completed all the same.
+    pub(crate) fn flaw(&self) -> Option<&Error> {
+        self.flaw.get()?.as_ref()
     }
 
     /// The server's id of the task.

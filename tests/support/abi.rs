@@ -374,6 +374,13 @@ impl Call {
         Answer::some(status, raw)
     }
 
+    /// `mcp_call_result` as it stands: with MCP_E_SCHEMA there is a result as well.
+    pub fn result(&self) -> (Result<i32, Failure>, Option<Answer>) {
+        let mut raw = null_mut();
+        let status = check(unsafe { call::mcp_call_result(self.0, &mut raw) });
+        (status, (!raw.is_null()).then(|| Answer(raw)))
+    }
+
     pub fn failure(&self) -> Option<Failure> {
         let mut raw = null_mut();
         let status = unsafe { call::mcp_call_error(self.0, &mut raw) };

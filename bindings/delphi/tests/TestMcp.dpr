@@ -1184,6 +1184,62 @@ begin
   end;
 end;
 
+{ A result that does not match its schema is a failure, and is at hand all the same. }
+procedure TestSchema;
+const
+  Answer = '{"content":[{"type":"text","text":"words"}],"structuredContent":{"n":1}}';
+  Listed = '"inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["files"]}}';
+  Script = '{"options":{"poll_interval_ms":10},"rules":['
+    + '{"match":{"method":"tools/list"},"do":{"result":{"tools":[{"name":"plain",' + Listed + ',{"name":"slow",' + Listed + ']}}},'
+    + '{"match":{"method":"tools/call","name":"plain"},"do":{"result":' + Answer + '}}],'
+    + '"tasks":[{"tool":"slow","polls":[{"task":{"status":"completed","result":' + Answer + '}}]}]}';
+var
+  Client: TMcpClient;
+  Url: string;
+  Kind: TMcpEventThread;
+
+  procedure Try_(const Tool: string);
+  var
+    Raised: Boolean;
+  begin
+    Raised := False;
+    try
+      Client.CallToolWait(Tool, '{}', Patience).Free;
+    except
+      on E: EMcpSchemaError do
+      begin
+        Raised := True;
+        CheckEqual(E.Status, MCP_E_SCHEMA, Tool + ': the status');
+        CheckBegins(E.Info.Message, 'the result of tool ' + Tool + ' does not match its outputSchema: required', Tool + ': says what');
+        CheckEqual(E.Answer.Structured, '{"n":1}', Tool + ': the result is at hand');
+      end;
+    end;
+    Check(Raised, Tool + ': a result that does not match is a failure');
+  end;
+
+begin
+  Url := ScriptedUrl(Script);
+  if Url = '' then
+  begin
+    Check(True, 'not tried: no server that takes a script');
+    Exit;
+  end;
+  for Kind := etMain to etManual do
+  begin
+    Client := TMcpClient.Create(nil);
+    try
+      Client.Url := Url;
+      Client.EventThread := Kind;
+      Client.WaitOpen(Patience);
+      Client.ListTools(Patience);
+      Try_('plain');
+      Try_('slow');
+    finally
+      Client.Free;
+    end;
+  end;
+end;
+
 { Questions to be answered by hand, and questions of the other kinds. }
 procedure TestByHand;
 var
@@ -1427,6 +1483,7 @@ begin
   Run('threads', TestThreads);
   Run('manycalls', TestManyCalls);
   Run('float', TestFloat);
+  Run('schema', TestSchema);
   Run('byhand', TestByHand);
   Run('resumed', TestResumed);
   Run('doors', TestDoors);

@@ -14,6 +14,7 @@ from ._time import Deadline, milliseconds, run_interruptibly, wait_in_slices
 from .errors import (
     InputRequiredError,
     McpError,
+    SchemaError,
     Status,
     TaskError,
     WaitTimeout,
@@ -119,6 +120,9 @@ class Snapshot:
         """The result of a completed task; for any other end the exception that tells it."""
         if self.reason is None:
             raise WaitTimeout(Status.S_PENDING, "the task has not ended yet")
+        if isinstance(self.error, SchemaError):
+            self.error.result = self.result
+            raise self.error
         if self.result is not None:
             return self.result
         if self.reason is Reason.COMPLETED:
@@ -231,6 +235,9 @@ class Task:
         )
         if status == Status.S_TIMEOUT:
             return False
+        if status == Status.E_SCHEMA:
+            # It has ended: the snapshot has the result and what is wrong with it.
+            return True
         if status < 0:
             error = last_error(library, status)
             if isinstance(error, InputRequiredError):

@@ -71,6 +71,31 @@ class Calls(ServerTest):
         assert raised.exception.result is not None
         self.assertEqual(raised.exception.result.text, "no luck")
 
+    def test_a_result_that_does_not_match(self) -> None:
+        schema = {"type": "object", "required": ["files"]}
+        result = {"content": [{"type": "text", "text": "words"}], "structuredContent": {"n": 1}}
+        names = ("plain", "slow")
+        listed = [{"name": name, "inputSchema": {"type": "object"}, "outputSchema": schema} for name in names]
+        script = {
+            "options": {"poll_interval_ms": 10},
+            "rules": [
+                {"match": {"method": "tools/list"}, "do": {"result": {"tools": listed}}},
+                {"match": {"method": "tools/call", "name": "plain"}, "do": {"result": result}},
+            ],
+            "tasks": [{"tool": "slow", "polls": [{"task": {"status": "completed", "result": result}}]}],
+        }
+        with Server(script) as server, Client(url=server.url) as client:
+            client.list_tools(timeout=PATIENCE)
+            for name in names:
+                with self.assertRaises(mcpnative.SchemaError) as raised:
+                    client.call_tool(name, timeout=PATIENCE)
+                self.assertIn(f"the result of tool {name} does not match its outputSchema: required", str(raised.exception))
+                self.assertEqual(raised.exception.status, mcpnative.Status.E_SCHEMA)
+                kept = raised.exception.result
+                assert kept is not None
+                self.assertEqual((kept.text, kept.structured), ("words", {"n": 1}))
+                self.assertEqual(client.call_tool(name, options={"validate": "off"}, timeout=PATIENCE).text, "words")
+
     def test_an_error_of_the_server_s(self) -> None:
         with self.assertRaises(mcpnative.RpcError) as raised:
             self.client.call_tool("rpc_error", {"code": -32050})
