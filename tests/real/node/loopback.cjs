@@ -1,0 +1,8 @@
+// For a server that listens on every interface and prints a port that it was told: the loopback interface alone, and
+// `listening URL` with the port that it got.
+const net = require('node:net');
+const listen = net.Server.prototype.listen;
+net.Server.prototype.listen = function (port, done) {
+  this.once('listening', () => console.log(`listening http://127.0.0.1:${this.address().port}${process.env.ENDPOINT}`));
+  return listen.call(this, { port: Number(port), host: '127.0.0.1' }, done);
+};
