@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +13,8 @@ from steps import Visit
 
 LEGACY = ("legacy", "2025-11-25")
 MODERN = ("modern", "2026-07-28")
+#: A variable of our environment that no server is to see.
+SECRET = "MCP_TOUR_SECRET"
 #: What servers send for a resource that is not there.
 NOT_FOUND = {-32002, -32602}
 
@@ -33,6 +37,8 @@ class Real:
     env: Mapping[str, str] = field(default_factory=dict)
     #: What a visitor answers, by the question.
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: What it logs when a session ends, by transport.
+    farewells: Mapping[str, str] = field(default_factory=dict)
 
 
 # ---- @modelcontextprotocol/server-everything ------------------------------------------------------------
@@ -62,6 +68,12 @@ def everything(visit: Visit, modern: bool) -> None:
     visit.completes(ref, "name", "", ["Alice", "Bob", "Charlie"], {"department": "Engineering"})
     visit.completes({"type": "ref/resource", "uri": templates[0]}, "resourceId", "12", ["12"])
     visit.progresses("trigger-long-running-operation", {"duration": 0.3, "steps": 3}, 3, "Steps: 3.")
+    visit.gives_up("trigger-long-running-operation", {"duration": 20, "steps": 200})
+    words = [f"call {number}" for number in range(20)]
+    visit.at_once("echo", [{"message": word} for word in words], [f"Echo: {word}" for word in words])
+    visit.check("ping", visit.client.request("ping", timeout=30) == {})
+    if visit.local:
+        _environment(visit)
     _questions(visit)
     _news(visit)
 
@@ -80,13 +92,25 @@ def _blocks(visit: Visit) -> None:
     visit.check("annotations", result.blocks[0].json["annotations"]["priority"] == 0.7, result.json_text)
 
 
+def _environment(visit: Visit) -> None:
+    """A local server gets what the settings give it, and not all of ours."""
+    found = json.loads(visit.calls("get-env", contains=["PATH"]).text)
+    visit.check("a variable of the settings", found.get("PORT") == "0", found)
+    visit.check("no secret of ours", SECRET in os.environ and SECRET not in found, list(found))
+
+
 def _questions(visit: Visit) -> None:
     visit.calls("trigger-elicitation-request", contains=["User provided", "- Name: Ada"])
     visit.asked("elicitation")
     visit.calls("trigger-sampling-request", {"prompt": "the answer"}, contains=["forty-two"])
     visit.asked("sampling")
-    visit.calls("trigger-url-elicitation", {"url": "https://example.com/", "message": "Please look"})
-    visit.is_told("elicitation", "a URL", lambda params: params.get("url") == "https://example.com/")
+    where = {"url": "https://example.com/", "message": "Please look"}
+    visit.calls("trigger-url-elicitation", where, contains=["User completed", where["url"]])
+    visit.is_told("elicitation", "a URL", lambda params: params.get("url") == where["url"])
+    # -32042 first, then the call once more, and its own question.
+    visit.calls("trigger-url-elicitation", {**where, "errorPath": True}, contains=["User completed", where["url"]])
+    visit.is_told("elicitation", "a URL first", lambda params: params.get("message") == FIRST)
+    visit.asked("elicitation", 4)
     visit.calls("get-roots-list", contains=[visit.roots, "work"])
     visit.is_told("roots", "asked", lambda params: True)
 
@@ -100,11 +124,15 @@ def _news(visit: Visit) -> None:
     visit.is_told("notification", f"updated {uri}", lambda note: note.method == UPDATED and note.params["uri"] == uri)
     visit.calls("toggle-subscriber-updates", contains=["Stopped"])
     visit.client.request("resources/unsubscribe", {"uri": uri}, timeout=30)
+    visit.calls("gzip-file-as-resource", {"name": "note.gz", "data": "data:text/plain,many%20words"})
+    visit.is_told("notification", "resources changed", lambda note: note.method == "notifications/resources/list_changed")
+    visit.lists("resources", ["demo://resource/session/note.gz"], 8)
     visit.calls("toggle-simulated-logging", contains=["Started"])
     visit.is_told("log", "of the simulation", lambda log: "level" in str(log.data) and "message" in str(log.data))
     visit.calls("toggle-simulated-logging", contains=["Stopped"])
 
 
+FIRST = "Open this link to satisfy the prerequisite, then retry the request."
 UPDATED = "notifications/resources/updated"
 
 # ---- @modelcontextprotocol/server-filesystem and -memory ------------------------------------------------
@@ -184,6 +212,11 @@ def small(visit: Visit, modern: bool) -> None:
     visit.asked("sampling")
     visit.calls("ask_roots", text=f"roots: {visit.roots}")
     visit.asked("roots")
+    visit.gives_up("count", {"steps": 1000000})
+    numbers = range(20)
+    visit.at_once("add", [{"a": number, "b": 1} for number in numbers], [str(number + 1) for number in numbers])
+    if not modern:
+        visit.check("ping", visit.client.request("ping", timeout=30) == {})
 
 
 WHO = {"Who are you?": {"name": "Ada"}}
@@ -233,6 +266,21 @@ def turul(visit: Visit, modern: bool) -> None:
     visit.calls("add", {"a": 2, "b": 40.5}, text="42.5")
     visit.calls("no-such-tool", raises=-32602)
     jobs(visit, tells_steps=False, fails_as_result=False)
+    call = visit.client.start_tool("long_job", {"steps": 10, "step_ms": 100}, timeout=30)
+    visit.check("a task to listen to", call.wait_answer(30) and call.task is not None, call)
+    number = call.task.id
+
+    def end_of_task() -> None:
+        wanted = (number, "completed")
+        visit.is_told("notification", "of its end", lambda note: _task(note) == wanted)
+
+    visit.listens({"taskIds": [number]}, end_of_task)
+    visit.check("its result", call.result(30).text == "done after 10 steps", call)
+
+
+def _task(note: Any) -> Tuple[Any, Any]:
+    params = note.params if note.method == "notifications/tasks" else {}
+    return params.get("taskId"), params.get("status")
 
 
 def table(tools: Path, real_tools: Path, rust: Path) -> List[Real]:
@@ -260,7 +308,8 @@ def table(tools: Path, real_tools: Path, rust: Path) -> List[Real]:
             {"stdio": [node, everything_js], "http": [*over_http, "streamableHttp"], "sse": [*over_http, "sse"]},
             everything,
             env={"PORT": "0"},
-            answers={"Please provide inputs for the following fields:": {"name": "Ada"}, "Please look": {}},
+            answers={"Please provide inputs for the following fields:": {"name": "Ada"}, "Please look": {}, FIRST: {}},
+            farewells={"http": "Received session termination request", "sse": "Client Disconnected"},
         ),
         Real("server-filesystem", "node", "secure-filesystem-server", old, {"stdio": [node, filesystem_js]}, filesystem),
         Real(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 import mcpnative
 from processes import below, running
@@ -188,6 +188,33 @@ class Visit:
         rising = [event.progress for event in found if event.call_id == number]
         self.check(f"progress to {steps} of {steps}", good and rising == sorted(set(rising)), found)
 
+    def at_once(self, tool: str, arguments: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> None:
+        """Each of many calls that are open together gets its own answer."""
+        calls = [self.client.start_tool(tool, each, timeout=LIMIT) for each in arguments]
+        found = [call.result(LIMIT).text for call in calls]
+        self.check(f"{tool}: {len(calls)} at once", found == list(texts), found)
+
+    def gives_up(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        """A call that is cancelled half-way, after its first progress."""
+        call = self.client.start_tool(tool, arguments, timeout=LIMIT)
+        number = call.id
+        under_way = self.seen.wait("progress", lambda events: any(event.call_id == number for event in events))
+        call.cancel()
+        try:
+            found: Any = call.result(LIMIT).json_text
+        except mcpnative.CallCancelled:
+            found = None
+        self.check(f"{tool} is given up half-way", under_way and found is None, found)
+
+    def listens(self, wanted: Mapping[str, Any], meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A subscription, which the server grants, and which ends with its call."""
+        call = self.client.start_request("subscriptions/listen", {"notifications": dict(wanted)}, timeout=LIMIT)
+        granted = self.seen.wait("notification", lambda events: any(_grants(event, wanted) for event in events))
+        self.check(f"listens to {', '.join(wanted)}", granted, self.seen.of("notification") or call.error)
+        meanwhile()
+        call.cancel()
+        self.check("listens no more", call.wait_answer(LIMIT) and call.status == mcpnative.Status.E_CANCELLED, call)
+
     # ---- tasks ------------------------------------------------------------------------------------------
 
     def fails(self, tool: str, message: str) -> None:
@@ -243,3 +270,8 @@ class Visit:
         self.check(f"a local server: {self.local}", bool(children) == self.local, children)
         self.check("closes", self.client.close(LIMIT))
         self.eventually(f"no process left of {len(children)}", lambda: not any(running(pid) for pid in children))
+
+
+def _grants(event: mcpnative.Notification, wanted: Mapping[str, Any]) -> bool:
+    acknowledged = event.method == "notifications/subscriptions/acknowledged"
+    return acknowledged and event.params.get("notifications") == wanted

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import mcpnative
 from processes import Host
-from servers import MODERN, Real, table
+from servers import MODERN, SECRET, Real, table
 from steps import Failure, Visit
 
 ENDPOINTS = {"http": "/mcp", "sse": "/sse"}
@@ -66,46 +66,47 @@ def visits(rows: Sequence[Row], logs: Path) -> Tuple[List[str], int]:
     lines: List[str] = []
     failed = 0
     with ExitStack() as stack:
-        where: Optional[Dict[str, Any]] = None
+        host: Optional[Host] = None
         for row in rows:
             print(row, flush=True)
             began = time.monotonic()
             try:
-                where = where or place(row, logs, stack)
-                told = f"{visit(row, where)} steps"
+                if host is None and row.transport != "stdio":
+                    host = start(row, logs)
+                    stack.callback(host.end)
+                told = f"{visit(row, host)} steps"
             except Exception as error:
                 failed += 1
                 told = "FAILED"
                 print(f"  \u2717 {error}", flush=True)
                 if not isinstance(error, Failure):
                     traceback.print_exc(file=sys.stdout)
+                if host is not None:
+                    print(f"    the end of its log:\n{host.said()[-4000:]}")
             lines.append(f"{row} {told:9} {time.monotonic() - began:5.1f} s")
     return lines, failed
 
 
-def place(row: Row, logs: Path, stack: ExitStack) -> Dict[str, Any]:
-    """The settings of where the server is; one over HTTP is started for all of its visits."""
-    command = row.server.commands[row.transport]
-    if row.transport == "stdio":
-        return {"command": command[0], "args": list(command[1:])}
+def start(row: Row, logs: Path) -> Host:
+    """A server over HTTP, for all of its visits."""
     env = {**row.server.env, "ENDPOINT": ENDPOINTS[row.transport], "MAX_SECONDS": "300"}
-    host = Host(command, logs / f"real-{row.server.name}-{row.transport}.log", env)
-    stack.callback(host.end)
-    return {"url": host.url}
+    return Host(row.server.commands[row.transport], logs / f"real-{row.server.name}-{row.transport}.log", env)
 
 
-def visit(row: Row, where: Dict[str, Any]) -> int:
+def visit(row: Row, host: Optional[Host]) -> int:
     """One visit, with a folder of its own; gives the number of its steps."""
     spoken = row.server.eras[row.era]
+    said = host.said() if host is not None else ""
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**where, "era": row.era}
-        if "command" in where:
-            settings["env"] = {name: value.format(folder=folder) for name, value in row.server.env.items()}
+        settings: Dict[str, Any] = {"era": row.era, "url": host.url} if host is not None else local(row, folder)
         guest = Visit(settings, answers=row.server.answers, roots=f"file://{folder}")
         try:
             guest.opens(*spoken, row.server.called)
             row.server.tour(guest, spoken == MODERN)
             guest.closes()
+            words = row.server.farewells.get(row.transport)
+            if host is not None and words is not None:
+                guest.eventually(f"the server says: {words}", lambda: words in host.said()[len(said) :])
         except BaseException:
             for log in guest.seen.of("stderr")[-30:]:
                 print(f"    its standard error: {log.data}")
@@ -114,7 +115,15 @@ def visit(row: Row, where: Dict[str, Any]) -> int:
         return guest.steps
 
 
+def local(row: Row, folder: str) -> Dict[str, Any]:
+    """The settings of a server that the library starts itself."""
+    command = row.server.commands[row.transport]
+    env = {name: value.format(folder=folder) for name, value in row.server.env.items()}
+    return {"era": row.era, "command": command[0], "args": list(command[1:]), "env": env}
+
+
 if __name__ == "__main__":
+    os.environ[SECRET] = "a secret"
     # So that the servers end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))
