@@ -13,6 +13,8 @@ from steps import Visit
 
 LEGACY = ("legacy", "2025-11-25")
 MODERN = ("modern", "2026-07-28")
+#: For an era that the server does not speak.
+REFUSED = ("", "refused")
 #: A variable of our environment that no server is to see.
 SECRET = "MCP_TOUR_SECRET"
 #: What servers send for a resource that is not there.
@@ -253,6 +255,9 @@ def fastmcp(visit: Visit, modern: bool) -> None:
 
 
 def rmcp(visit: Visit, modern: bool) -> None:
+    first = visit.client.request("tools/list", timeout=30)
+    visit.check("tools come in pages", len(first["tools"]) == 4 and "nextCursor" in first, first)
+    visit.lists("tools", ["add", "failing_job"], 10)
     small(visit, modern)
     visit.calls("no-such-tool", raises=-32602)
     if modern:
@@ -293,8 +298,9 @@ def table(tools: Path, real_tools: Path, rust: Path) -> List[Real]:
     filesystem_js = str(packages / "server-filesystem/dist/index.js")
     memory_js = str(packages / "server-memory/dist/index.js")
     python2 = str(real_tools / "fastmcp/bin/python")
-    old = {"auto": LEGACY, "legacy": LEGACY}
-    new = {"auto": MODERN, "modern": MODERN}
+    old = {"auto": LEGACY, "legacy": LEGACY, "modern": REFUSED}
+    both = {"auto": MODERN, "modern": MODERN, "legacy": LEGACY}
+    new = {**both, "legacy": REFUSED}
 
     def two(*command: str) -> Dict[str, List[str]]:
         return {"stdio": [*command, "stdio"], "http": [*command, "http"]}
@@ -334,7 +340,7 @@ def table(tools: Path, real_tools: Path, rust: Path) -> List[Real]:
             "python-mcp-2",
             "fastmcp",
             "small-mcp2",
-            {**new, "legacy": LEGACY},
+            both,
             two(python2, str(here / "small/mcp2.py")),
             small,
             answers=WHO,
@@ -343,11 +349,11 @@ def table(tools: Path, real_tools: Path, rust: Path) -> List[Real]:
             "fastmcp",
             "fastmcp",
             "real",
-            {**new, "legacy": LEGACY},
+            both,
             {"http": [python2, str(here / "fastmcp/server.py")]},
             fastmcp,
             answers=WHO,
         ),
-        Real("rmcp", "rust", "small-rmcp", {**new, "legacy": LEGACY}, two(str(rust / "rmcp")), rmcp, answers=WHO),
+        Real("rmcp", "rust", "small-rmcp", both, two(str(rust / "rmcp")), rmcp, answers=WHO),
         Real("turul", "rust", "small-turul", new, {"http": [str(rust / "turul")]}, turul, answers=WHO),
     ]

@@ -110,6 +110,18 @@ class Visit:
         found = (server.era, server.version, server.name)
         self.check(f"opens: {server.era}, {server.version}, {server.name}", found == (era, version, name), found)
 
+    def is_refused(self) -> None:
+        """The era that is asked for is not the server's: the opening says so, and leaves nothing behind."""
+        found: Any = None
+        try:
+            found = self.client.open(60).server
+        except mcpnative.ProtocolError as error:
+            found = error
+        good = isinstance(found, mcpnative.ProtocolError) and found.status == mcpnative.Status.E_VERSION
+        self.check(f"is refused: {found}"[:150], good, found)
+        self.check("closes", self.client.close(LIMIT))
+        self.eventually("no process left", lambda: not below())
+
     def lists(self, what: str, names: Iterable[str], at_least: int = 0) -> List[Dict[str, Any]]:
         method, key = LISTS[what]
         listed = self.client.request(method, timeout=LIMIT, options={"all_pages": True})[what]

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import mcpnative
 from processes import Host
-from servers import MODERN, SECRET, Real, table
+from servers import MODERN, REFUSED, SECRET, Real, table
 from steps import Failure, Visit
 
 ENDPOINTS = {"http": "/mcp", "sse": "/sse"}
@@ -101,6 +101,9 @@ def visit(row: Row, host: Optional[Host]) -> int:
         settings: Dict[str, Any] = {"era": row.era, "url": host.url} if host is not None else local(row, folder)
         guest = Visit(settings, answers=row.server.answers, roots=f"file://{folder}")
         try:
+            if spoken == REFUSED:
+                guest.is_refused()
+                return guest.steps
             guest.opens(*spoken, row.server.called)
             row.server.tour(guest, spoken == MODERN)
             guest.closes()

@@ -44,8 +44,18 @@ impl ServerHandler for Small {
             .with_instructions("A small server.")
     }
 
-    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: Context) -> Answer<ListToolsResult> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+    /// In pages of four.
+    async fn list_tools(&self, request: Option<PaginatedRequestParams>, _: Context) -> Answer<ListToolsResult> {
+        let cursor = request.and_then(|request| request.cursor);
+        let from = match cursor.map(|cursor| cursor.parse::<usize>()) {
+            None => 0,
+            Some(Ok(from)) => from,
+            Some(Err(_)) => return Err(ErrorData::invalid_params("no such cursor", None)),
+        };
+        let all = tools::all();
+        let mut page = ListToolsResult::with_all_items(all.iter().skip(from).take(4).cloned().collect());
+        page.next_cursor = (from + 4 < all.len()).then(|| (from + 4).to_string());
+        Ok(page)
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Answer<CallToolResponse> {
