@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-START = 60.0
+START = 120.0
 _ours: Set[int] = set()
 
 

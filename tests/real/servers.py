@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from steps import Visit
+from steps import LIMIT, Visit
 
 LEGACY = ("legacy", "2025-11-25")
 MODERN = ("modern", "2026-07-28")
@@ -73,7 +73,7 @@ def everything(visit: Visit, modern: bool) -> None:
     visit.gives_up("trigger-long-running-operation", {"duration": 20, "steps": 200})
     words = [f"call {number}" for number in range(20)]
     visit.at_once("echo", [{"message": word} for word in words], [f"Echo: {word}" for word in words])
-    visit.check("ping", visit.client.request("ping", timeout=30) == {})
+    visit.check("ping", visit.client.request("ping", timeout=LIMIT) == {})
     if visit.local:
         _environment(visit)
     _questions(visit)
@@ -120,12 +120,12 @@ def _questions(visit: Visit) -> None:
 def _news(visit: Visit) -> None:
     """What the server sends outside any request."""
     uri = "demo://resource/static/document/features.md"
-    visit.client.request("resources/subscribe", {"uri": uri}, timeout=30)
+    visit.client.request("resources/subscribe", {"uri": uri}, timeout=LIMIT)
     visit.is_told("log", "of the subscription", lambda log: f"Subscribe Resource request for URI: {uri}" in str(log.data))
     visit.calls("toggle-subscriber-updates", contains=["Started"])
     visit.is_told("notification", f"updated {uri}", lambda note: note.method == UPDATED and note.params["uri"] == uri)
     visit.calls("toggle-subscriber-updates", contains=["Stopped"])
-    visit.client.request("resources/unsubscribe", {"uri": uri}, timeout=30)
+    visit.client.request("resources/unsubscribe", {"uri": uri}, timeout=LIMIT)
     visit.calls("gzip-file-as-resource", {"name": "note.gz", "data": "data:text/plain,many%20words"})
     visit.is_told("notification", "resources changed", lambda note: note.method == "notifications/resources/list_changed")
     visit.lists("resources", ["demo://resource/session/note.gz"], 8)
@@ -148,7 +148,7 @@ def filesystem(visit: Visit, modern: bool) -> None:
     visit.lists("tools", [*tools, "read_media_file", "search_files", "list_allowed_directories"], 13)
 
     def allowed() -> bool:
-        return str(folder) in visit.client.call_tool("list_allowed_directories", timeout=30).text
+        return str(folder) in visit.client.call_tool("list_allowed_directories", timeout=LIMIT).text
 
     visit.eventually("the root is allowed", allowed)
     text, path = "one\ntwo, 世界\n", str(folder / "note.txt")
@@ -199,7 +199,7 @@ def small(visit: Visit, modern: bool) -> None:
     result = visit.calls("picture")
     visit.check("an image as bytes", [block.data for block in result.blocks] == [DOT], result.json_text)
     visit.reads("memo://welcome", text="be welcome, 世界")
-    result = visit.client.request("resources/read", {"uri": "memo://bytes"}, timeout=30)
+    result = visit.client.request("resources/read", {"uri": "memo://bytes"}, timeout=LIMIT)
     visit.check("a resource as bytes", len(result["contents"][0]["blob"]) == 344, result)
     visit.reads("memo://item/7", text="item 7")
     visit.refuses("resources/read", {"uri": "memo://nowhere"}, NOT_FOUND | {0})
@@ -218,7 +218,7 @@ def small(visit: Visit, modern: bool) -> None:
     numbers = range(20)
     visit.at_once("add", [{"a": number, "b": 1} for number in numbers], [str(number + 1) for number in numbers])
     if not modern:
-        visit.check("ping", visit.client.request("ping", timeout=30) == {})
+        visit.check("ping", visit.client.request("ping", timeout=LIMIT) == {})
 
 
 WHO = {"Who are you?": {"name": "Ada"}}
@@ -255,7 +255,7 @@ def fastmcp(visit: Visit, modern: bool) -> None:
 
 
 def rmcp(visit: Visit, modern: bool) -> None:
-    first = visit.client.request("tools/list", timeout=30)
+    first = visit.client.request("tools/list", timeout=LIMIT)
     visit.check("tools come in pages", len(first["tools"]) == 4 and "nextCursor" in first, first)
     visit.lists("tools", ["add", "failing_job"], 10)
     small(visit, modern)
@@ -271,8 +271,8 @@ def turul(visit: Visit, modern: bool) -> None:
     visit.calls("add", {"a": 2, "b": 40.5}, text="42.5")
     visit.calls("no-such-tool", raises=-32602)
     jobs(visit, tells_steps=False, fails_as_result=False)
-    call = visit.client.start_tool("long_job", {"steps": 10, "step_ms": 100}, timeout=30)
-    visit.check("a task to listen to", call.wait_answer(30) and call.task is not None, call)
+    call = visit.client.start_tool("long_job", {"steps": 10, "step_ms": 100}, timeout=LIMIT)
+    visit.check("a task to listen to", call.wait_answer(LIMIT) and call.task is not None, call)
     number = call.task.id
 
     def end_of_task() -> None:
@@ -280,7 +280,7 @@ def turul(visit: Visit, modern: bool) -> None:
         visit.is_told("notification", "of its end", lambda note: _task(note) == wanted)
 
     visit.listens({"taskIds": [number]}, end_of_task)
-    visit.check("its result", call.result(30).text == "done after 10 steps", call)
+    visit.check("its result", call.result(LIMIT).text == "done after 10 steps", call)
 
 
 def _task(note: Any) -> Tuple[Any, Any]:

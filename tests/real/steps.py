@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import mcpnative
 from processes import below, running
 
-LIMIT = 30.0
+LIMIT = 60.0
 SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "none"}
 LISTS = {
     "tools": ("tools/list", "name"),
@@ -67,7 +67,7 @@ class Visit:
         self.roots = roots
         self.local = "command" in settings
         self.client = mcpnative.Client(
-            {"log_level": "debug", "timeouts": {"probe_ms": 30000, "total_ms": 60000}, **settings},
+            {"log_level": "debug", "timeouts": {"probe_ms": 60000, "total_ms": 120000}, **settings},
             on_progress=lambda event: self.seen.add("progress", event),
             on_log=lambda event: self.seen.add("stderr" if event.logger == "stderr" else "log", event),
             on_notification=lambda event: self.seen.add("notification", event),
@@ -105,7 +105,7 @@ class Visit:
         print(f"  \u2713 {what}", flush=True)
 
     def opens(self, era: str, version: str, name: str) -> None:
-        self.client.open(60)
+        self.client.open(120)
         server = self.client.server
         found = (server.era, server.version, server.name)
         self.check(f"opens: {server.era}, {server.version}, {server.name}", found == (era, version, name), found)
@@ -114,7 +114,7 @@ class Visit:
         """The era that is asked for is not the server's: the opening says so, and leaves nothing behind."""
         found: Any = None
         try:
-            found = self.client.open(60).server
+            found = self.client.open(120).server
         except mcpnative.ProtocolError as error:
             found = error
         good = isinstance(found, mcpnative.ProtocolError) and found.status == mcpnative.Status.E_VERSION

@@ -89,7 +89,7 @@ def visits(rows: Sequence[Row], logs: Path) -> Tuple[List[str], int]:
 
 def start(row: Row, logs: Path) -> Host:
     """A server over HTTP, for all of its visits."""
-    env = {**row.server.env, "ENDPOINT": ENDPOINTS[row.transport], "MAX_SECONDS": "300"}
+    env = {**row.server.env, "ENDPOINT": ENDPOINTS[row.transport], "MAX_SECONDS": "600"}
     return Host(row.server.commands[row.transport], logs / f"real-{row.server.name}-{row.transport}.log", env)
 
 
