@@ -431,7 +431,7 @@ impl TaskEntry {
 
     fn submit(self: &Arc<Self>, chore: Chore) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.pool().submit(&self.who.lane, Errand::new(self.clone(), chore));
+            engine.submit(&self.who.lane, Errand::new(self.clone(), chore));
         }
     }
 
