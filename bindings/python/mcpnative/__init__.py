@@ -47,7 +47,7 @@ from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
 from .server import Server
-from .task import Reason, Snapshot, Task, TaskStatus
+from .task import Reason, Snapshot, Task, TaskStatus, wait_all, wait_any
 
 __version__ = "0.1.0"
 
@@ -118,4 +118,6 @@ __all__ = [
     "log_to",
     "status_name",
     "stop",
+    "wait_all",
+    "wait_any",
 ]
