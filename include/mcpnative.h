@@ -68,11 +68,14 @@
  *   server          instead of these: an mcpServers entry as other MCP hosts write it ("type", "url", "headers",
  *                   "command", "args", "env", "cwd"); keys that are not known there only warn
  *   client          {"name", "version", "title"}: what the server is told of your program
- *   era             "auto" (the server's first answers tell), "modern" or "legacy"             "auto"
+ *   era             "auto" (the server's first answers tell), "modern" or "legacy": what MCP_SERVER_ERA
+ *                   told in an earlier run may be given back here; a legacy server is then not probed.
+ *                   Where it is wrong, opening ends with MCP_E_VERSION: open with "auto" then      "auto"
  *   timeouts        ms, -1 for no limit:
  *     connect_ms    making a connection                                                       15000
  *     probe_ms      opening: asking the server who it is                                      10000
- *     idle_ms       silence while an answer is awaited; every byte of it starts anew          60000
+ *     idle_ms       silence while an answer is awaited; every byte of it starts anew, but no progress of
+ *                   another request (progress is asked for wherever there is this limit)      60000
  *     total_ms      a whole call; time in which a question is open does not count             300000
  *     close_ms      closing: a mcp_task_cancel() that has not reached the server yet; then each step of a
  *                   child's end (its input ends, a soft signal; then all that it started is killed)  2000

@@ -3,90 +3,12 @@
 
 #[path = "support/abi.rs"]
 mod abi;
-
-use std::path::PathBuf;
+#[path = "support/local.rs"]
+mod local;
 
 use abi::*;
+use local::Local;
 use mcpnative::ffi::server::{MCP_SERVER_ERA, MCP_SERVER_VERSION};
-
-const ARGUMENTS: &str = "MCPNATIVE_TEST_SERVER";
-
-/// Not a test: this program as the server of another one.
-#[test]
-fn the_server() {
-    let Ok(arguments) = std::env::var(ARGUMENTS) else {
-        return;
-    };
-    let arguments: Vec<String> = serde_json::from_str(&arguments).unwrap();
-    mcp_test_server::main(arguments.into_iter());
-    std::process::exit(0);
-}
-
-/// A server to be, and the record that it keeps.
-struct Local {
-    script: Value,
-    record: PathBuf,
-}
-
-impl Local {
-    fn new(name: &str, script: Value) -> Self {
-        let record = std::env::temp_dir().join(format!("mcpnative-eras-{name}-{}", std::process::id()));
-        drop(std::fs::remove_file(&record));
-        Self { script, record }
-    }
-
-    fn settings(&self, more: Value) -> Value {
-        let arguments = json!(["--stdio", "--script-json", self.script.to_string(), "--record", self.record]);
-        let mut all = json!({
-            "command": std::env::current_exe().unwrap(),
-            "args": ["--exact", "the_server", "--nocapture", "--quiet"],
-            "env": {ARGUMENTS: arguments.to_string()},
-        });
-        for (key, value) in more.as_object().unwrap() {
-            all[key] = value.clone();
-        }
-        all
-    }
-
-    fn client(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
-        let client = Client::new(&self.settings(more));
-        prepare(&client);
-        client.open().unwrap();
-        client
-    }
-
-    fn ready(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
-        let client = self.client(more, prepare);
-        client.wait_open().unwrap();
-        client
-    }
-
-    /// The methods that it heard, in their order.
-    fn heard(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
-        let mut heard = Vec::<([Option<i64>; 2], String)>::new();
-        for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            // An entry comes again at each change of it; each process counts from its own beginning.
-            let key = ["number", "at_us"].map(|member| entry[member].as_i64());
-            if let Some(method) = entry["method"].as_str()
-                && !heard.iter().any(|(known, _)| *known == key)
-            {
-                heard.push((key, method.to_owned()));
-            }
-        }
-        heard.into_iter().map(|(_, method)| method).collect()
-    }
-
-    fn count(&self, method: &str) -> usize {
-        self.heard().iter().filter(|heard| *heard == method).count()
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.record));
-    }
-}
 
 fn legacy(name: &str) -> Local {
     Local::new(name, json!({"options": {"era": "legacy"}}))

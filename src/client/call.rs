@@ -133,8 +133,11 @@ impl Call {
             request.params.meta = Some(meta.clone());
         }
         request.params.meta.as_deref().map_or(Ok(()), check_host)?;
-        request.progress = client.mailbox().wants(EventKind::Progress);
-        let total = options.total.unwrap_or(client.settings().timeouts.total);
+        let timeouts = client.settings().timeouts;
+        // Without a token a server that works in silence could not say so, and would be given up (BR-26).
+        let silence_ends = options.idle.unwrap_or(timeouts.idle).is_some();
+        request.progress = silence_ends || client.mailbox().wants(EventKind::Progress);
+        let total = options.total.unwrap_or(timeouts.total);
         let call = Arc::new(Self {
             id: client.next_call_id(),
             client: client.clone(),

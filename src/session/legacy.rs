@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::answer::{Answer, InputRound};
+use crate::protocol::answer::{Answer, InputRound, read_legacy};
 use crate::protocol::input::read_url_elicitations;
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
@@ -286,7 +286,7 @@ impl Speaker for Legacy {
                 continue;
             }
             let failed = match self.send(&standing, request, scope, notes) {
-                Ok(result) => return Ok(Answer::Complete(result)),
+                Ok(result) => return read_legacy(&request.method, result),
                 Err(failed) => failed,
             };
             if let Some(round) = self.url_round(&standing, &failed.verdict.error) {

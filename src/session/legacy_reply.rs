@@ -91,6 +91,10 @@ impl FrameSink for LegacyReply<'_> {
         true
     }
 
+    fn concerns(&self) -> bool {
+        self.reply.concerns()
+    }
+
     /// "The initialize request MUST NOT be cancelled by clients" (2025-11-25 `basic/utilities/cancellation`).
     fn may_be_cancelled(&self) -> bool {
         self.standing.version.is_some()

@@ -97,6 +97,11 @@ pub(crate) trait FrameSink {
         true
     }
 
+    /// Whether the last message was about this exchange. What is about another does not end the silence (BR-26).
+    fn concerns(&self) -> bool {
+        true
+    }
+
     /// An event of another name than `message` (HTTP+SSE has `endpoint`).
     fn aside(&mut self, _event: &str, _data: &str) -> Flow {
         Flow::More

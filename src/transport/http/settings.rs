@@ -74,13 +74,12 @@ impl Endpoint {
     /// The endpoint that a reference from the server names, where it has the same origin: messages, and with them
     /// credentials, go nowhere else (2024-11-05 `basic/transports`, "HTTP with SSE", says only "a URI").
     pub(super) fn at(&self, reference: &str) -> Option<Self> {
-        let path = match reference.split_once("://") {
-            Some(_) => {
-                let (uri, target) = endpoint_uri(reference).ok()?;
+        let reference = reference.trim_ascii().split('#').next().unwrap_or_default();
+        let path = match absolute(reference, self.uri.scheme_str()?) {
+            Some(whole) => {
+                let (uri, target) = endpoint_uri(&whole).ok()?;
                 (target.origin() == self.origin).then_some(uri.path_and_query()?.as_str().to_owned())?
             }
-            // A reference that begins with two slashes names a host.
-            None if reference.starts_with("//") => return None,
             None if reference.starts_with('/') => reference.to_owned(),
             None => {
                 let base = self.uri.path();
@@ -89,7 +88,7 @@ impl Endpoint {
             }
         };
         let mut parts = self.uri.clone().into_parts();
-        parts.path_and_query = Some(path.parse().ok()?);
+        parts.path_and_query = Some(without_dots(&path).parse().ok()?);
         Some(Self { uri: Uri::from_parts(parts).ok()?, ..self.clone() })
     }
 
@@ -211,6 +210,38 @@ fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
         }
     }
     Ok(headers)
+}
+
+/// A reference that names a scheme, or a host alone (RFC 3986, 4.2), as a whole address.
+fn absolute(reference: &str, scheme: &str) -> Option<String> {
+    if reference.starts_with("//") {
+        return Some(format!("{scheme}:{reference}"));
+    }
+    // Only in front of the path: a query may hold an address of its own.
+    let (theirs, _) = reference.split_once("://")?;
+    theirs.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)).then(|| reference.to_owned())
+}
+
+/// RFC 3986, 5.2.4: `.` and `..` in a path that begins with a slash.
+fn without_dots(whole: &str) -> String {
+    let (path, query) = whole.find('?').map_or((whole, ""), |at| whole.split_at(at));
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
 }
 
 #[cfg(test)]
