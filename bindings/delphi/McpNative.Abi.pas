@@ -20,6 +20,7 @@ type
   PMcpStream = type Pointer;
   PMcpText = type Pointer;
   PPMcpSnapshot = ^PMcpSnapshot;
+  PPMcpTask = ^PMcpTask;
   PMcpSize = ^NativeUInt;
 
   TMcpEventFn = procedure(Event: PMcpEvent; User: Pointer); cdecl;
@@ -85,6 +86,7 @@ const
   MCP_ERROR_RPC_MESSAGE = 2;
   MCP_ERROR_RPC_DATA = 3;
   MCP_ERROR_STDERR = 4;
+  MCP_ERROR_TOOL_RESULT = 8;
   MCP_ERROR_STATUS = 1;
   MCP_ERROR_RPC_CODE = 2;
   MCP_ERROR_HTTP_STATUS = 3;
@@ -149,6 +151,8 @@ const
   MCP_SNAPSHOT_CONTEXT = 7;
   MCP_SNAPSHOT_INPUTS = 8;
   MCP_SNAPSHOT_JSON = 9;
+  MCP_SNAPSHOT_HISTORY = 12;
+  MCP_SNAPSHOT_TOOL_RESULT = 13;
   MCP_SNAPSHOT_STATUS = 1;
   MCP_SNAPSHOT_REASON = 2;
   MCP_SNAPSHOT_TTL_MS = 3;
@@ -169,6 +173,8 @@ const
   MCP_REASON_EXPIRED = 4;
   MCP_REASON_UNKNOWN = 5;
   MCP_REASON_CLOSED = 6;
+  MCP_WAIT_ANY = 1;
+  MCP_WAIT_ALL = 2;
 
   MCP_EVENT_TEXT_JSON = 1;
   MCP_EVENT_TEXT_METHOD = 2;
@@ -256,6 +262,7 @@ var
   mcp_task_update: function(Task: PMcpTask; Responses: PAnsiChar; Length: NativeUInt; WaitMs: Int64): Integer; cdecl;
   mcp_task_cancel: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_wait: function(Task: PMcpTask; WaitMs: Int64; Value: PPMcpSnapshot): Integer; cdecl;
+  mcp_task_wait_many: function(Tasks: PPMcpTask; Count: NativeUInt; UntilWhat: Integer; WaitMs: Int64; Index: PMcpSize): Integer; cdecl;
   mcp_task_snapshot: function(Task: PMcpTask; out Value: PMcpSnapshot): Integer; cdecl;
   mcp_task_let_go: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_acknowledge: function(Task: PMcpTask): Integer; cdecl;
@@ -359,6 +366,7 @@ begin
   @mcp_task_update := Resolve('mcp_task_update');
   @mcp_task_cancel := Resolve('mcp_task_cancel');
   @mcp_task_wait := Resolve('mcp_task_wait');
+  @mcp_task_wait_many := Resolve('mcp_task_wait_many');
   @mcp_task_snapshot := Resolve('mcp_task_snapshot');
   @mcp_task_let_go := Resolve('mcp_task_let_go');
   @mcp_task_acknowledge := Resolve('mcp_task_acknowledge');

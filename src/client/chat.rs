@@ -19,6 +19,8 @@ use crate::tasks::snapshot::Snapshot;
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     tool_call_id: Option<String>,
+    /// Members that the context of the call must have, with these values: a conversation's id, say.
+    context: Option<Value>,
 }
 
 impl Filter {
@@ -33,14 +35,23 @@ impl Filter {
         let value: Value = serde_json::from_str(text)
             .map_err(|fault| Error::new(Kind::Argument, format!("the filter is not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "filter")?;
-        let filter = Self { tool_call_id: doc.text("tool_call_id")? };
+        let filter = Self { tool_call_id: doc.text("tool_call_id")?, context: doc.object("context")?.map(Doc::rest) };
         doc.finish()?;
         Ok(filter)
     }
 
     fn takes(&self, snapshot: &Snapshot) -> bool {
-        self.tool_call_id.is_none() || self.tool_call_id == snapshot.about().tool_call_id
+        let about = snapshot.about();
+        let by_call = self.tool_call_id.is_none() || self.tool_call_id == about.tool_call_id;
+        by_call && self.context.as_ref().is_none_or(|wanted| has_members(about.host.as_ref(), wanted))
     }
+}
+
+fn has_members(context: Option<&Json>, wanted: &Value) -> bool {
+    let (Some(context), Value::Object(wanted)) = (context.map(Json::value), wanted) else {
+        return false;
+    };
+    wanted.iter().all(|(name, value)| context.get(name) == Some(value))
 }
 
 /// The tasks that have not ended, as a JSON array.
@@ -134,11 +145,19 @@ pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
     if let Some(result) = snapshot.result().filter(|_| snapshot.flaw().is_none()) {
         return result.clone();
     }
-    let text = match end_error(snapshot) {
-        Some(error) => error.message().to_owned(),
-        None => "the task has not ended".to_owned(),
-    };
-    Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(&text)))
+    match end_error(snapshot) {
+        Some(error) => error_result(&error),
+        None => words("the task has not ended"),
+    }
+}
+
+/// A failure as a tool result with `isError`, for a conversation that must not stick.
+pub(crate) fn error_result(error: &Error) -> Json {
+    words(error.message())
+}
+
+fn words(text: &str) -> Json {
+    Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(text)))
 }
 
 /// The end of a task as the end of the call that waits for it.

@@ -327,15 +327,26 @@ impl TaskHandle {
         if self.client.settings().tasks.cancel_refused { self.cancel().map(drop) } else { Ok(()) }
     }
 
+    /// Whether a question waits for the host's hand.
+    pub(super) fn asks(&self, snapshot: &Snapshot) -> bool {
+        let mut open = snapshot.inputs().iter();
+        open.any(|input| {
+            self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
+        })
+    }
+
+    pub(super) fn entry(&self) -> &Arc<TaskEntry> {
+        &self.entry
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
     /// Waits for the end, or for a question to the host's hand.
     pub(crate) fn wait(&self, deadline: Deadline) -> Waited {
         let never = CancelToken::new();
-        let asks = |snapshot: &Snapshot| {
-            let mut open = snapshot.inputs().iter();
-            open.any(|input| {
-                self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
-            })
-        };
+        let asks = |snapshot: &Snapshot| self.asks(snapshot);
         let ready = |snapshot: &Snapshot| snapshot.has_ended() || asks(snapshot);
         if let Some(queue) = self.client.serving_queue() {
             queue.serve_until(deadline, || ready(&self.snapshot()));

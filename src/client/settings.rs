@@ -327,6 +327,11 @@ impl Doc {
         Self { path: path.to_owned(), members: Map::new() }
     }
 
+    /// What was not taken, as it is: for an object of the host's own.
+    pub(crate) fn rest(self) -> Value {
+        Value::Object(self.members)
+    }
+
     /// Where in the document it stands.
     pub(crate) fn path(&self) -> &str {
         &self.path

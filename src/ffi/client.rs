@@ -343,7 +343,8 @@ pub unsafe extern "C" fn mcp_client_number(client: *mut mcp_client, field: i32, 
 /// overdue, input_keys. What is not known is null. Members may be added.
 ///
 /// @param client         a client handle
-/// @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+/// @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+///                       those whose context has these members with these values, e.g. a conversation's id
 /// @param filter_length  its length in bytes
 /// @param out            receives a text of your own; not NULL
 /// @return MCP_OK, MCP_E_ARGUMENT naming what is wrong
@@ -371,7 +372,8 @@ pub unsafe extern "C" fn mcp_client_tasks(
 /// result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
 ///
 /// @param client         a client that is open
-/// @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+/// @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+///                       those whose context has these members with these values, e.g. a conversation's id
 /// @param filter_length  its length in bytes
 /// @param wait_ms        the limit for the polls, in ms; -1 for those of the settings
 /// @param out            receives a text of your own; not NULL

@@ -103,6 +103,7 @@ functions! {
     mcp_task_update: Blocking,
     mcp_task_cancel: Any,
     mcp_task_wait: Blocking,
+    mcp_task_wait_many: Blocking,
     mcp_task_snapshot: Any,
     mcp_task_let_go: Any,
     mcp_task_acknowledge: Any,

@@ -61,6 +61,8 @@ pub(crate) struct TaskEntry {
     /// What callers see: behind the machine by as much as is not yet in the ledger.
     seen: Mutex<Arc<Snapshot>>,
     changed: Condvar,
+    /// Those who wait for this task and others at once.
+    watchers: Mutex<Vec<Weak<dyn Wake>>>,
 }
 
 struct Core {
@@ -130,6 +132,7 @@ impl TaskEntry {
             core: Mutex::new(core),
             seen: Mutex::new(snapshot),
             changed: Condvar::new(),
+            watchers: Mutex::default(),
         })
     }
 
@@ -251,6 +254,13 @@ impl TaskEntry {
     /// Where the ledger fails.
     pub(crate) fn acknowledge(&self) -> Result<bool> {
         guarded(|| self.links.ledger.acknowledge(&self.who.key))
+    }
+
+    /// Has `watcher` woken at each change of the snapshot, for as long as it lives.
+    pub(crate) fn watch(&self, watcher: Weak<dyn Wake>) {
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|one| one.strong_count() > 0);
+        watchers.push(watcher);
     }
 
     /// Waits for the end; `None` where the deadline or the cancel came first.
@@ -386,6 +396,11 @@ impl TaskEntry {
         // The old one is dropped after unlocking.
         let _old = std::mem::replace(&mut *self.seen.lock(), snapshot.clone());
         self.changed.notify_all();
+        // Woken outside the lock: a watcher takes one of its own.
+        let watchers: Vec<_> = self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
+        for watcher in watchers {
+            watcher.wake();
+        }
     }
 
     fn act(self: &Arc<Self>, action: TaskAction, snapshot: &Arc<Snapshot>) {
@@ -436,7 +451,7 @@ impl TaskEntry {
 
     fn submit(self: &Arc<Self>, chore: Chore) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.pool().submit(&self.who.lane, Errand::new(self.clone(), chore));
+            engine.submit(&self.who.lane, Errand::new(self.clone(), chore));
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Kind};
 use crate::protocol::task::{Task, TaskStatus};
 use crate::tasks::cancelling::{CancelStep, Cancelling};
+use crate::tasks::history::History;
 use crate::tasks::keys::OpenInput;
 use crate::tasks::lifetime::Lifetime;
 use crate::tasks::outbox::Outbox;
@@ -19,6 +20,7 @@ pub(crate) struct Following {
     options: FollowOptions,
     /// The last answer that counts.
     pub(crate) task: Option<Arc<Task>>,
+    pub(crate) history: History,
     pub(crate) pace: Pace,
     pub(crate) life: Lifetime,
     pub(crate) inputs: Outbox,
@@ -76,6 +78,7 @@ impl Following {
         // Questions and ends wait for a `Due` of their own, so that "created" and then the call's answer come first.
         let has_news = !seed.inputs.is_empty() || !seed.unknown_inputs.is_empty() || is_whole(&seed);
         this.seed_news = has_news.then_some(at.now);
+        this.history.tell(&seed);
         this.task = Some(seed);
         out.push(TaskAction::Record);
         out.push(TaskAction::Announce(Announcement::Created));
@@ -91,6 +94,9 @@ impl Following {
             this.life.tell(task.ttl, at);
         }
         this.inputs = Outbox::restored(past.answers, past.last.as_deref());
+        if let Some(task) = &past.last {
+            this.history.tell(task);
+        }
         this.task = past.last;
         this.due = Some(at.now);
         out.push(TaskAction::Record);
@@ -109,6 +115,7 @@ impl Following {
             pace: Pace::new(options.min_poll),
             options,
             task: None,
+            history: History::default(),
             life: Lifetime::new(at, age),
             inputs: Outbox::default(),
             cancel: Cancelling::default(),
@@ -227,6 +234,7 @@ impl Following {
         if recovered {
             out.push(TaskAction::Announce(Announcement::Recovered));
         }
+        self.history.tell(&task);
         if end.is_some() {
             self.task = Some(task);
             return end;

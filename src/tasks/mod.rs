@@ -9,7 +9,7 @@
 //! ```
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
-//! `outbox` (answers on their way), `cancelling`, `following` and `state` (the machine: event + time in, actions out),
+//! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine: event + time in, actions out),
 //! `schedule`, `queue` (fair turns). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
 //! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `driver` (the engine).
 //!
@@ -23,6 +23,7 @@ pub(crate) mod driver;
 pub(crate) mod entry;
 mod errand;
 mod following;
+mod history;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 mod lifetime;

@@ -9,6 +9,7 @@ use crate::error::{Error, RpcFault};
 use crate::protocol::json::Json;
 use crate::protocol::task::{Task, TaskStatus, Ttl};
 use crate::tasks::EndReason;
+use crate::tasks::history::History;
 use crate::tasks::keys::OpenInput;
 use crate::tasks::ledger::TaskAbout;
 use crate::tasks::pace::Moment;
@@ -20,6 +21,7 @@ pub(crate) struct Snapshot {
     id: Arc<str>,
     about: Arc<TaskAbout>,
     task: Option<Arc<Task>>,
+    history: History,
     status: TaskStatus,
     end: Option<(EndReason, Option<Error>)>,
     inputs: Vec<OpenInput>,
@@ -40,6 +42,7 @@ impl Snapshot {
             id: id.clone(),
             about: about.clone(),
             task: machine.task().cloned(),
+            history: machine.history(),
             status: machine.status(),
             end: machine.end().map(|end| (end.reason, end.error.clone())),
             inputs: machine.open_inputs(),
@@ -98,6 +101,11 @@ impl Snapshot {
     /// The server's words about the status.
     pub(crate) fn message(&self) -> Option<&str> {
         self.task.as_ref()?.message.as_deref()
+    }
+
+    /// What the server has said so far, as a JSON array.
+    pub(crate) fn history(&self) -> String {
+        self.history.write()
     }
 
     /// `createdAt` as sent.

@@ -58,6 +58,7 @@ pub struct Told {
     pub http_status: Option<i64>,
     pub retry_safe: bool,
     pub retry_after_ms: Option<i64>,
+    pub tool_result: Option<String>,
 }
 
 /// Boxed, as it travels in results.
@@ -87,6 +88,7 @@ impl Told {
             http_status: number(error::MCP_ERROR_HTTP_STATUS),
             retry_safe: number(error::MCP_ERROR_RETRY_SAFE) == Some(1),
             retry_after_ms: number(error::MCP_ERROR_RETRY_AFTER_MS),
+            tool_result: text(error::MCP_ERROR_TOOL_RESULT),
         };
         assert_eq!(unsafe { error::mcp_error_free(raw) }, MCP_OK);
         assert!(!failure.message.contains(['\n', '\r']), "an error's message is one line: {failure:?}");
@@ -134,7 +136,7 @@ fn text_of(read: impl FnOnce(*mut usize) -> *const c_char) -> Option<String> {
     Some(String::from_utf8(bytes[..length].to_vec()).expect("a text is UTF-8"))
 }
 
-fn parse(text: &str) -> Value {
+pub fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|fault| panic!("{fault} in {text}"))
 }
 
@@ -240,7 +242,7 @@ pub use snapshot::{
     MCP_SNAPSHOT_CONTEXT, MCP_SNAPSHOT_CREATED_AT, MCP_SNAPSHOT_INPUTS, MCP_SNAPSHOT_JSON, MCP_SNAPSHOT_MESSAGE,
     MCP_SNAPSHOT_NEXT_POLL_MS, MCP_SNAPSHOT_OVERDUE, MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON,
     MCP_SNAPSHOT_STATUS, MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL, MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TTL_MS,
-    MCP_SNAPSHOT_UPDATED_AT,
+    MCP_SNAPSHOT_HISTORY, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_UPDATED_AT,
 };
 
 impl Snapshot {
@@ -303,6 +305,8 @@ impl Snapshot {
     }
 }
 
+pub use task::{MCP_WAIT_ALL, MCP_WAIT_ANY};
+
 impl Task {
     pub fn snapshot(&self) -> Snapshot {
         let mut raw = null_mut();
@@ -339,6 +343,14 @@ impl Task {
         let status = unsafe { task::mcp_task_wait(self.0, wait_ms, &mut raw) };
         assert!(!raw.is_null(), "mcp_task_wait: {}", name_of(status));
         (status, Snapshot(raw))
+    }
+
+    /// Any or all of them: the status, and the place in the list.
+    pub fn wait_many(tasks: &[&Self], until: i32, wait_ms: i64) -> (i32, usize) {
+        let (handles, mut place) = (tasks.iter().map(|task| task.0).collect::<Vec<_>>(), usize::MAX);
+        let status =
+            unsafe { task::mcp_task_wait_many(handles.as_ptr(), handles.len(), until, wait_ms, &raw mut place) };
+        (status, place)
     }
 
     /// Its end.

@@ -48,7 +48,7 @@ from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
 from .server import Server
-from .task import Reason, Snapshot, Task, TaskStatus
+from .task import Reason, Snapshot, Task, TaskStatus, wait_all, wait_any
 from .uri_template import expand_uri_template
 
 __version__ = "0.1.0"
@@ -122,4 +122,6 @@ __all__ = [
     "log_to",
     "status_name",
     "stop",
+    "wait_all",
+    "wait_any",
 ]

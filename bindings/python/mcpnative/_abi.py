@@ -124,6 +124,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_task_update": (status, (handle, c_char_p, c_size_t, c_int64)),
     "mcp_task_cancel": (status, (handle,)),
     "mcp_task_wait": (status, (handle, c_int64, out_handle)),
+    "mcp_task_wait_many": (status, (out_handle, c_size_t, c_int32, c_int64, out_length)),
     "mcp_task_snapshot": (status, (handle, out_handle)),
     "mcp_task_let_go": (status, (handle,)),
     "mcp_task_acknowledge": (status, (handle,)),

@@ -97,6 +97,25 @@ class Following(ServerTest):
                 client.call_tool("slow_job", {"steps": 1000, "step_ms": 100}, timeout=0.3)
             self.assertEqual(ended.wait_for(1), [Reason.CANCELLED])
 
+    def test_any_and_all(self) -> None:
+        with Client(url=self.url) as client:
+            quick, slow = (
+                client.start_tool("slow_job", {"steps": steps, "step_ms": 50}) for steps in (1, 20)
+            )
+            tasks = []
+            for call in (slow, quick):
+                self.assertTrue(call.wait_answer(PATIENCE))
+                assert call.task is not None
+                tasks.append(call.task)
+            self.assertIsNone(mcpnative.wait_any(tasks, 0))
+            self.assertIs(mcpnative.wait_any(tasks, PATIENCE), tasks[1])
+            self.assertTrue(mcpnative.wait_all(tasks, PATIENCE))
+            seen = tasks[0].snapshot()
+            self.assertEqual(seen.tool_result["content"][0]["text"], "done")
+            self.assertEqual((seen.history[0]["status"], seen.history[-1]["status"]), ("working", "completed"))
+            self.assertTrue(mcpnative.wait_all([], 0))
+            self.assertRaises(ValueError, mcpnative.wait_any, [])
+
     def test_taken_up_by_its_id(self) -> None:
         resumed, ended = Told(), Told()
         with Client(url=self.url) as first:
