@@ -27,7 +27,7 @@ use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry};
+use crate::session::{Note, Request, Retry, TaskWish};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
@@ -133,6 +133,7 @@ impl Call {
             request.params.meta = Some(meta.clone());
         }
         request.params.meta.as_deref().map_or(Ok(()), check_host)?;
+        request.task = TaskWish { never: !options.task, keep: options.keep.or(client.settings().tasks.keep) };
         request.progress = client.mailbox().wants(EventKind::Progress);
         let total = options.total.unwrap_or(client.settings().timeouts.total);
         let call = Arc::new(Self {

@@ -8,8 +8,11 @@ use crate::client::settings::Doc;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Members;
 
+/// The longest time that a server can be asked to keep a task for: ten years (chosen).
+pub(super) const MOST_KEEP_MS: u64 = 10 * 365 * 86_400_000;
+
 /// The options of one call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallOptions {
     /// The model's id of this tool call; listed with the task, and found again by it.
     pub(crate) tool_call_id: Option<String>,
@@ -27,6 +30,27 @@ pub(crate) struct CallOptions {
     pub(crate) auto_poll: Option<bool>,
     /// All pages of a list, as one result.
     pub(crate) all_pages: bool,
+    /// False: the call must not become a task.
+    pub(crate) task: bool,
+    /// How long the server shall keep the task; `None` is the client's wish.
+    pub(crate) keep: Option<Duration>,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self {
+            tool_call_id: None,
+            context: None,
+            total: None,
+            idle: None,
+            meta: None,
+            min_poll: None,
+            auto_poll: None,
+            all_pages: false,
+            task: true,
+            keep: None,
+        }
+    }
 }
 
 impl CallOptions {
@@ -53,6 +77,8 @@ impl CallOptions {
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
+            task: doc.flag("task")?.unwrap_or(true),
+            keep: doc.count("keep_ms", 1, MOST_KEEP_MS)?.map(|ms| Duration::from_millis(ms as u64)),
         };
         doc.finish()?;
         Ok(options)

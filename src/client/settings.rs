@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::client::options::MOST_KEEP_MS;
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -43,6 +44,8 @@ pub(crate) struct TaskSettings {
     pub min_poll: Duration,
     pub stop_at_ttl: bool,
     pub follow_cancel: bool,
+    /// How long a server that can be told so (2025-11-25) shall keep a task; its own wish otherwise.
+    pub keep: Option<Duration>,
     /// What becomes of a task that asks what the host refuses and that has no form of refusal.
     pub cancel_refused: bool,
 }
@@ -229,6 +232,7 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
         min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
+        keep: part.count("keep_ms", 1, MOST_KEEP_MS)?.map(|ms| Duration::from_millis(ms as u64)),
         cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
     };
     part.finish()?;

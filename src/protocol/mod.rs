@@ -10,6 +10,7 @@ pub mod content;
 pub mod input;
 pub mod json;
 pub mod jsonrpc;
+pub mod legacy_task;
 pub mod limits;
 pub mod meta;
 pub mod method;

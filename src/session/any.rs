@@ -9,8 +9,9 @@ use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result, mask};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
+use crate::protocol::input::InputAnswer;
 use crate::protocol::json::Json;
-use crate::protocol::page::TaskSupport;
+use crate::protocol::task::Task;
 use crate::session::opening::Opening;
 use crate::session::pages;
 use crate::session::request::{Note, Notes, Request};
@@ -109,11 +110,41 @@ impl Session {
         self.tools.hear(note);
     }
 
-    /// What the server's last list says of calling this tool as a task (`execution.taskSupport`); nothing where the tool
-    /// was not listed, or not since the list changed.
-    #[allow(dead_code, reason = "for the calls of 2025-11-25, which may ask for a task")]
-    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
-        self.tools.task_support(tool)
+    /// A task as it stands, with its open questions, its result or its error, whatever that takes.
+    ///
+    /// # Errors
+    /// [`Kind::TaskUnknown`] where the server does not know it; else as [`Session::ask`].
+    pub(crate) fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.masked(self.speaker()?.task_get(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// Sends answers to a task's questions.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_update(
+        &self,
+        id: &str,
+        answers: &[InputAnswer],
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<()> {
+        self.masked(self.speaker()?.task_update(id, answers, scope, &mut self.quiet(notes)))
+    }
+
+    /// Asks the server to stop a task.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.speaker()?.task_cancel(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// Nobody follows the task any more: nothing is kept of it.
+    pub(crate) fn task_over(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_over(id);
+        }
     }
 
     /// Which server this is, for fairness.
@@ -150,6 +181,7 @@ impl Session {
                 | Note::Other { .. }
                 | Note::Asked(_)
                 | Note::Withdrawn(_)
+                | Note::Task(_)
                 | Note::Stderr(_)) => note,
             });
         }

@@ -13,15 +13,18 @@ use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
-use crate::protocol::input::read_url_elicitations;
+use crate::protocol::input::{InputAnswer, read_url_elicitations};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
 use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
+use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
 use crate::session::inbox::{Ajar, Inbox};
+use crate::session::jobs::Jobs;
 use crate::session::legacy_reply::LegacyReply;
+use crate::session::legacy_tasks::Forms;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
@@ -44,9 +47,10 @@ pub(super) struct Legacy {
     pub(super) means: Means,
     pub(super) desk: Arc<Desk>,
     pub(super) standings: Arc<Standings>,
-    tools: Arc<Tools>,
+    pub(super) tools: Arc<Tools>,
+    pub(super) jobs: Arc<Jobs>,
     /// Cancelled when the session ends: for what runs by itself.
-    life: Arc<CancelToken>,
+    pub(super) life: Arc<CancelToken>,
     next_id: AtomicI64,
 }
 
@@ -65,19 +69,26 @@ impl Legacy {
         tools: Arc<Tools>,
     ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
-        let desk =
-            Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
+        let desk = |me: &Weak<Self>| {
+            let (limits, transport) = (settings.limits.clone(), transport.clone());
+            Desk::new(me.clone(), transport, settings.patience, limits, means.clone(), life.clone())
+        };
         Arc::new_cyclic(|me| Self {
+            desk: desk(me),
+            jobs: Jobs::new(settings.limits.input_requests),
             me: me.clone(),
-            transport,
+            transport: transport.clone(),
             settings: settings.clone(),
             means: means.clone(),
-            desk,
             standings: Arc::default(),
             tools,
-            life,
+            life: life.clone(),
             next_id: AtomicI64::new(1),
         })
+    }
+
+    pub(super) fn myself(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
     }
 
     pub(super) fn next_id(&self) -> i64 {
@@ -92,13 +103,14 @@ impl Legacy {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json> {
-        self.send(standing, request, scope, notes).map_err(|failed| failed.verdict.error)
+        self.send(standing, request, "", scope, notes).map_err(|failed| failed.verdict.error)
     }
 
     fn send(
         &self,
         standing: &Arc<Standing>,
         request: &Request,
+        more: &str,
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json, Failed> {
@@ -106,7 +118,7 @@ impl Legacy {
         let id = self.next_id();
         let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = meta.as_deref().and_then(progress_token);
-        let params = write_params(&request.params.body, meta.as_deref());
+        let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
@@ -197,6 +209,7 @@ impl Legacy {
                 match done {
                     Ok(standing) => {
                         lead.stands(standing.clone());
+                        self.jobs.renewed(standing.number);
                         self.listen(&standing);
                         Ok(())
                     }
@@ -276,7 +289,7 @@ impl Legacy {
         Some(InputRound { requests, unknown: Vec::new(), state: None })
     }
 
-    fn standing(&self) -> Result<Arc<Standing>> {
+    pub(super) fn standing(&self) -> Result<Arc<Standing>> {
         self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
     }
 }
@@ -287,7 +300,7 @@ impl Speaker for Legacy {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed) = (false, false);
+        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::default());
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -295,7 +308,10 @@ impl Speaker for Legacy {
                 renewed = true;
                 continue;
             }
-            let failed = match self.send(&standing, request, scope, notes) {
+            let form = forms.of(self, &standing, request, scope, notes);
+            let _expected = form.is_task().then(|| self.jobs.expect());
+            let failed = match self.send(&standing, request, &form.member, scope, notes) {
+                Ok(result) if form.is_task() => return self.read_task(result),
                 Ok(result) => {
                     if request.method == method::TOOLS_LIST {
                         self.tools.learn_legacy(&result, !request.params.has("cursor"), notes);
@@ -313,10 +329,26 @@ impl Speaker for Legacy {
                 renewed = true;
             } else if failed.verdict.once_more && !repeated {
                 repeated = true;
-            } else {
+            } else if !forms.reconsider(&form, (self, &standing), (request, &failed.verdict.error), scope, notes) {
                 return Err(failed.verdict.error);
             }
         }
+    }
+
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.get_task(id, scope, notes)
+    }
+
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {
+        self.update_task(id, answers, scope)
+    }
+
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.cancel_task(id, scope, notes)
+    }
+
+    fn task_over(&self, id: &str) {
+        self.jobs.over(id);
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -360,6 +392,7 @@ impl Speaker for Legacy {
 
     fn end(&self, deadline: Deadline) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
         let Some(standing) = self.standings.current().filter(|standing| standing.id.is_some()) else {
             return self.transport.close();
         };
@@ -374,6 +407,7 @@ impl Speaker for Legacy {
 impl Drop for Legacy {
     fn drop(&mut self) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
     }
 }
 
