@@ -56,7 +56,7 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
             let next = snapshot.next_poll_due().map(|at| at.saturating_duration_since(now).as_millis());
             format!(
                 "{{{},\"status_message\":{},\"created_at\":{},\"last_updated_at\":{},\"ttl_ms\":{},\"poll_interval_ms\":{},\
-                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}]}}",
+                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}],\"result\":{}}}",
                 identity(&snapshot),
                 optional(snapshot.message()),
                 optional(snapshot.created_at()),
@@ -65,7 +65,8 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
                 snapshot.poll_interval().map_or_else(null, |wait| wait.as_millis().to_string()),
                 next.map_or_else(null, |ms| ms.to_string()),
                 snapshot.overdue(),
-                keys.join(",")
+                keys.join(","),
+                snapshot.immediate().map_or_else(null, text_result)
             )
         })
         .collect();
@@ -135,11 +136,17 @@ pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
     if let Some(result) = snapshot.result() {
         return result.clone();
     }
-    let text = match end_error(snapshot) {
-        Some(error) => error.message().to_owned(),
-        None => "the task has not ended".to_owned(),
+    let text = match (end_error(snapshot), snapshot.immediate()) {
+        (Some(error), _) => error.message().to_owned(),
+        (None, Some(text)) => return Json::trusted(text_result(text)),
+        (None, None) => "the task has not ended".to_owned(),
     };
     Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(&text)))
+}
+
+/// What the server offers for the model until the task has ended, as a tool result.
+fn text_result(text: &str) -> String {
+    format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(text))
 }
 
 /// The end of a task as the end of the call that waits for it.

@@ -97,6 +97,16 @@ mod tests {
                 .unwrap();
         assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993, "b":1E2}"#));
         assert_eq!(options.total, Some(None));
+        assert!(options.task && options.keep.is_none());
+        let options = CallOptions::read(r#"{"task":false,"keep_ms":60000}"#).unwrap();
+        assert_eq!((options.task, options.keep), (false, Some(Duration::from_secs(60))));
+        for (text, want) in [
+            (r#"{"task":0}"#, "options.task: expected true or false but found 0"),
+            (r#"{"keep_ms":0}"#, "options.keep_ms: expected a whole number from 1 to 315360000000 but found 0"),
+            (r#"{"keep_ms":"1"}"#, "options.keep_ms: expected a whole number from 1 to 315360000000 but found a string"),
+        ] {
+            assert_eq!(CallOptions::read(text).unwrap_err().message(), want, "{text}");
+        }
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");
     }

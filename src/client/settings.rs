@@ -444,6 +444,10 @@ mod tests {
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
                 "settings.tasks.enabled: expected true or false but found a string",
             ),
+            (
+                r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
+                "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
+            ),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (
                 r#"{"url":"u","timeouts":{"idle_ms":0}}"#,

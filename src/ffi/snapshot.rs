@@ -40,8 +40,12 @@ pub const MCP_SNAPSHOT_TOOL_CALL_ID: i32 = 6;
 pub const MCP_SNAPSHOT_CONTEXT: i32 = 7;
 /// Text field: the open questions, as a JSON array of {key, method, params}.
 pub const MCP_SNAPSHOT_INPUTS: i32 = 8;
-/// Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
+/// Text field: the last answer of the server, as JSON, byte for byte as sent (of a task of 2025-11-25: in the words of the
+/// extension, with its result, error and questions in it); NULL before the first.
 pub const MCP_SNAPSHOT_JSON: i32 = 9;
+/// Text field: what the server offers as a tool result for the model until the task has ended (2025-11-25,
+/// io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
+pub const MCP_SNAPSHOT_IMMEDIATE_RESPONSE: i32 = 10;
 
 /// Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
 /// as it last stood: whether it has ended says REASON.
@@ -86,7 +90,7 @@ pub const MCP_REASON_CLOSED: i32 = 6;
 /// Read a text of a snapshot.
 ///
 /// @param snapshot  a snapshot handle
-/// @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_JSON
+/// @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
 /// @param length    receives the length in bytes without the NUL, or NULL
 /// @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
 /// Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -112,6 +116,7 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
         MCP_SNAPSHOT_CONTEXT => about.host.as_ref().map(|json| json.text().to_owned()),
         MCP_SNAPSHOT_INPUTS => Some(write_questions(snapshot.inputs().iter().map(|input| &input.request))),
         MCP_SNAPSHOT_JSON => snapshot.raw().map(|json| json.text().to_owned()),
+        MCP_SNAPSHOT_IMMEDIATE_RESPONSE => snapshot.immediate().map(str::to_owned),
         other => return Err(unknown_field(other)),
     })
 }

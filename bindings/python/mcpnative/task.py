@@ -107,6 +107,8 @@ class Snapshot:
     inputs: List[Mapping[str, Any]]
     #: The last answer of the server as it was sent.
     json: Any = field(repr=False)
+    #: What the server offers as a tool result for the model until the task has ended.
+    immediate_response: Optional[str]
     result: Optional[Result]
     error: Optional[McpError]
 
@@ -173,6 +175,7 @@ def take_snapshot(library: Any, key: int) -> Snapshot:
             overdue=bool(figure(c.SNAPSHOT_OVERDUE)),
             inputs=whole(c.SNAPSHOT_INPUTS) or [],
             json=whole(c.SNAPSHOT_JSON),
+            immediate_response=text(c.SNAPSHOT_IMMEDIATE_RESPONSE),
             result=None if result is None else Result(library, result),
             error=None if error is None else take_error(library, error),
         )
