@@ -211,7 +211,8 @@ fn also_ag_704_a_tool_that_became_required_is_listed_and_called_once_more() {
     for code in [-32601, -32600, -32602] {
         let refuse = json!({"match": {"method": "tools/call", "name": "slow_job", "nth": 1},
             "do": {"error": {"code": code, "message": "not so"}}});
-        let server = TestServer::start(script(json!({"support": {"slow_job": "forbidden"}})).rule(lag.clone()).rule(refuse));
+        let server =
+            TestServer::start(script(json!({"support": {"slow_job": "forbidden"}})).rule(lag.clone()).rule(refuse));
         let client = Client::ready(&server, json!({}));
         client.list_tools().unwrap();
         let task = client.task("fail_job", quick());
@@ -390,9 +391,9 @@ fn a_question_is_answered_by_hand() {
 #[test]
 fn a_question_that_nobody_answers_is_declined() {
     // The capability is not declared, and the server asks all the same.
-    let server = TestServer::start(Script::new().options(
-        json!({"era": "legacy", "check_capabilities": false, "legacy": {"tasks": {}}}),
-    ));
+    let server = TestServer::start(
+        Script::new().options(json!({"era": "legacy", "check_capabilities": false, "legacy": {"tasks": {}}})),
+    );
     let client = Client::recording(&server, json!({}), &OF_TASKS);
     let task = client.task("slow_job", asking());
     assert!(task.end().answer().unwrap().text().unwrap().contains("decline"));
@@ -452,6 +453,39 @@ fn a_question_that_the_server_takes_back_is_withdrawn() {
 }
 
 #[test]
+fn a_question_before_the_answer_that_makes_its_task_is_the_tasks() {
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
+    let status = |word: &str| json!({"taskId": "t-1", "status": word, "ttl": null, "pollInterval": 100});
+    let question = |task: &Value| {
+        json!({"message": {"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+            "message": "?", "requestedSchema": {"type": "object", "properties": {}}, "_meta": task}}})
+    };
+    let rules = [
+        json!({"match": {"method": "tools/call", "name": "slow_job"}, "do": {"sse": [
+            question(&related), {"result": {"task": status("working")}}]}}),
+        json!({"match": {"method": "tools/call", "name": "fail_job"}, "do": {"sse": [
+            question(&json!({"io.modelcontextprotocol/related-task": {"taskId": "nobody's"}})),
+            {"result": {"task": status("working")}}]}}),
+        json!({"match": {"method": "tasks/get"}, "do": {"result": status("working")}}),
+    ];
+    let server = TestServer::start(rules.into_iter().fold(script(json!({})), Script::rule));
+    let client = Client::recording(&server, json!({}), &[MCP_EVENT_ELICITATION]);
+    let task = client.task("slow_job", json!({}));
+    let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
+    assert_eq!(input.task_id().as_deref(), Some("t-1"));
+    assert_eq!(task.snapshot().status(), "input_required", "it waits, whatever its status says");
+    assert_eq!(input.reply(&json!({})), Ok(MCP_OK));
+    until("the answer", || answers(&server).len() == 1);
+    // One that no task came for is asked all the same, as what belongs to nothing.
+    client.task("fail_job", json!({}));
+    let input = client.events.nth(MCP_EVENT_ELICITATION, 2).input().unwrap();
+    assert_eq!((input.task_id(), input.key()), (None, "7".to_owned()));
+    assert_eq!(input.reply(&json!({})), Ok(MCP_OK));
+    until("the answer", || answers(&server).len() == 2);
+    task.let_go();
+}
+
+#[test]
 fn a_close_while_a_question_is_open_ends_at_once() {
     let server = serving(json!({}));
     let client = Client::recording(&server, json!({}), &[MCP_EVENT_ELICITATION, MCP_EVENT_TASK_DONE]);
@@ -495,7 +529,8 @@ fn corner_18_the_list_of_tasks_has_pages_and_a_loop_in_them_ends() {
     let client = Client::ready(&server, json!({}));
     let tasks: Vec<Task> = (0..5).map(|_| client.task("slow_job", json!({"step_ms": 60_000}))).collect();
     let all = client.request_with("tasks/list", "", r#"{"all_pages":true}"#).unwrap().json();
-    let mut listed: Vec<&str> = all["tasks"].as_array().unwrap().iter().map(|task| task["taskId"].as_str().unwrap()).collect();
+    let mut listed: Vec<&str> =
+        all["tasks"].as_array().unwrap().iter().map(|task| task["taskId"].as_str().unwrap()).collect();
     let mut ids: Vec<String> = tasks.iter().map(Task::id).collect();
     listed.sort_unstable();
     ids.sort_unstable();
@@ -551,9 +586,7 @@ fn a_task_is_taken_up_by_its_id_alone() {
 
 #[test]
 fn what_the_server_asks_about_tasks_of_ours_is_answered() {
-    let ask = |id: usize, method: &str| {
-        json!({"message": {"jsonrpc": "2.0", "id": id, "method": method, "params": {"taskId": "x"}}})
-    };
+    let ask = |id: usize, method: &str| json!({"message": {"jsonrpc": "2.0", "id": id, "method": method, "params": {"taskId": "x"}}});
     let rule = json!({"match": {"method": "tools/call", "name": "echo"}, "do": {"sse": [
         ask(901, "tasks/list"), ask(902, "tasks/get"), {"result": {"content": []}}]}});
     let server = TestServer::start(script(json!({})).rule(rule));

@@ -103,7 +103,10 @@ mod tests {
         for (text, want) in [
             (r#"{"task":0}"#, "options.task: expected true or false but found 0"),
             (r#"{"keep_ms":0}"#, "options.keep_ms: expected a whole number from 1 to 315360000000 but found 0"),
-            (r#"{"keep_ms":"1"}"#, "options.keep_ms: expected a whole number from 1 to 315360000000 but found a string"),
+            (
+                r#"{"keep_ms":"1"}"#,
+                "options.keep_ms: expected a whole number from 1 to 315360000000 but found a string",
+            ),
         ] {
             assert_eq!(CallOptions::read(text).unwrap_err().message(), want, "{text}");
         }

@@ -190,7 +190,8 @@ pub fn write_wish(ttl: Option<u128>) -> String {
 /// Whether a server's capabilities allow `tools/call` to be sent as a task, and `tasks/cancel`.
 #[must_use]
 pub fn offers(capabilities: &Json) -> Offer {
-    let within = |raw: Option<&str>, name: &str| raw.and_then(|raw| Members::parse(raw).ok()?.some(name).map(str::to_owned));
+    let within =
+        |raw: Option<&str>, name: &str| raw.and_then(|raw| Members::parse(raw).ok()?.some(name).map(str::to_owned));
     let tasks = capabilities.members().ok().and_then(|members| members.some("tasks").map(str::to_owned));
     let requests = within(tasks.as_deref(), "requests");
     let tools = within(requests.as_deref(), "tools");
@@ -262,17 +263,20 @@ mod tests {
     fn results_errors_and_questions_are_put_in() {
         let told = status(r#"{"taskId":"t","status":"failed","ttl":1,"result":"foreign","error":7}"#);
         let done = told.completed(&Json::trusted(r#"{"content":[],"isError":true}"#)).unwrap();
-        assert_eq!((done.status, done.result.unwrap().text()), (TaskStatus::Completed, r#"{"content":[],"isError":true}"#));
+        assert_eq!(
+            (done.status, done.result.unwrap().text()),
+            (TaskStatus::Completed, r#"{"content":[],"isError":true}"#)
+        );
         let fault = RpcFault { code: -32050, message: "no \"way\"".into(), data: Some("[1]".into()) };
         let failed = told.failed(&fault).unwrap();
         assert_eq!((failed.status, failed.fault, failed.result), (TaskStatus::Failed, Some(fault), None));
-        let question = InputRequest {
-            key: "k".into(),
-            kind: InputKind::Elicitation,
-            params: Json::trusted(r#"{"message":"?"}"#),
-        };
+        let question =
+            InputRequest { key: "k".into(), kind: InputKind::Elicitation, params: Json::trusted(r#"{"message":"?"}"#) };
         let asking = status(r#"{"taskId":"t","status":"working"}"#).asking(std::slice::from_ref(&question)).unwrap();
-        assert_eq!((asking.status, asking.inputs.as_slice()), (TaskStatus::InputRequired, std::slice::from_ref(&question)));
+        assert_eq!(
+            (asking.status, asking.inputs.as_slice()),
+            (TaskStatus::InputRequired, std::slice::from_ref(&question))
+        );
         assert!(told.asking(&[question]).unwrap().inputs.is_empty(), "an end asks nothing");
     }
 

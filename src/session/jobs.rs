@@ -238,7 +238,12 @@ impl Jobs {
     }
 
     /// The stream is over. With a result: the task as it has ended, where nobody has told so yet.
-    pub(super) fn stream_over(&self, task: &str, token: &Arc<CancelToken>, result: Option<Json>) -> Option<Result<Task>> {
+    pub(super) fn stream_over(
+        &self,
+        task: &str,
+        token: &Arc<CancelToken>,
+        result: Option<Json>,
+    ) -> Option<Result<Task>> {
         let mut state = self.state.lock();
         state.streams -= 1;
         let job = state.jobs.get_mut(task)?;

@@ -47,7 +47,8 @@ impl Talk {
     pub(crate) fn open(brain: &Brain, session: &str, message: &Value) -> Reply {
         let mut talk = Self::new(session, message);
         talk.run(brain);
-        let single = talk.task.is_none() && talk.queue.len() == 1 && talk.asking.is_empty() && talk.queue[0].hold.is_none();
+        let single =
+            talk.task.is_none() && talk.queue.len() == 1 && talk.asking.is_empty() && talk.queue[0].hold.is_none();
         if !single {
             return Reply::new(200, Body::Talk(Box::new(talk)));
         }
@@ -178,9 +179,8 @@ impl Talk {
                 }
                 (world.tasks.next_due(), world.tasks.journal().len())
             };
-            let news = |world: &World| {
-                self.ended(world) || world.tasks.journal().len() != seen || !world.tasks.knows(id)
-            };
+            let news =
+                |world: &World| self.ended(world) || world.tasks.journal().len() != seen || !world.tasks.knows(id);
             if peer.wait(due, news) != Wake::Ready {
                 return false;
             }
