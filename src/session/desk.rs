@@ -15,7 +15,7 @@ use crate::protocol::limits::Limits;
 use crate::protocol::method;
 use crate::session::legacy::Legacy;
 use crate::session::request::{Note, Notes};
-use crate::session::settings::{Means, Outside, Patience};
+use crate::session::settings::{Means, Outside, Patience, SessionSettings};
 use crate::session::standing::Standing;
 use crate::session::verdict::judge;
 use crate::transport::{Fault, Outgoing, Scope, Transport};
@@ -44,11 +44,11 @@ impl Desk {
     pub(super) fn new(
         legacy: Weak<Legacy>,
         transport: Arc<dyn Transport>,
-        patience: Patience,
-        limits: Limits,
+        settings: &SessionSettings,
         means: Means,
         life: Arc<CancelToken>,
     ) -> Arc<Self> {
+        let (patience, limits) = (settings.patience, settings.limits.clone());
         Arc::new(Self { legacy, transport, patience, means, limits, life })
     }
 

@@ -39,14 +39,14 @@ impl Job {
         Self { last, open: Vec::new(), result: None, refusals: 0, stream: None }
     }
 
-    fn task(&self) -> Result<Task> {
+    fn task(&self) -> Result<Box<Task>> {
         let questions: Vec<InputRequest> = self.open.iter().map(|question| question.request.clone()).collect();
-        self.last.asking(&questions)
+        self.last.asking(&questions).map(Box::new)
     }
 }
 
 enum Early {
-    Status(LegacyTask),
+    Status(Box<LegacyTask>),
     Asked(String, Question),
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Jobs {
 /// What becomes of a question.
 pub(super) enum Asked {
     /// The task asks it.
-    Taken(Result<Task>),
+    Taken(Result<Box<Task>>),
     /// It waits for the answer that makes its task, or came twice.
     Kept,
     /// It belongs to no task that is followed.
@@ -84,9 +84,9 @@ pub(super) enum Asked {
 /// What becomes of a status that the server told by itself.
 pub(super) enum Told {
     /// News of a task that goes on.
-    Open(Result<Task>),
+    Open(Result<Box<Task>>),
     /// The task has ended; its result is to be fetched.
-    Over(LegacyTask),
+    Over(Box<LegacyTask>),
     /// Nothing new, or early.
     Nothing,
     /// It belongs to no task that is followed.
@@ -110,7 +110,7 @@ impl Jobs {
     }
 
     /// A call was answered with this task. What came for it before is told with it.
-    pub(super) fn created(&self, seed: LegacyTask) -> Result<Task> {
+    pub(super) fn created(&self, seed: LegacyTask) -> Result<Box<Task>> {
         let mut state = self.state.lock();
         let id = seed.id().to_owned();
         let mut job = Job::new(seed);
@@ -123,7 +123,7 @@ impl Jobs {
                     }
                 }
                 Early::Asked(task, question) if task == id => job.open.push(question),
-                other => state.early.push_back(other),
+                other @ (Early::Status(_) | Early::Asked(..)) => state.early.push_back(other),
             }
         }
         let task = job.task();
@@ -132,7 +132,7 @@ impl Jobs {
     }
 
     /// A poll was answered: the status as it counts, and the task with its questions.
-    pub(super) fn polled(&self, status: LegacyTask) -> (LegacyTask, Result<Task>) {
+    pub(super) fn polled(&self, status: LegacyTask) -> (LegacyTask, Result<Box<Task>>) {
         let mut state = self.state.lock();
         match state.jobs.entry(status.id().to_owned()) {
             Entry::Occupied(mut there) => {
@@ -160,13 +160,17 @@ impl Jobs {
             Some(job) if job.last.status().is_terminal() || job.last.follows(&status) => Told::Nothing,
             Some(job) => {
                 job.last = status.with_immediate(job.last.immediate());
-                if job.last.status().is_terminal() { Told::Over(job.last.clone()) } else { Told::Open(job.task()) }
+                if job.last.status().is_terminal() {
+                    Told::Over(Box::new(job.last.clone()))
+                } else {
+                    Told::Open(job.task())
+                }
             }
             None if expected => {
                 if state.early.len() >= MOST_EARLY {
                     return Told::Stranger;
                 }
-                state.early.push_back(Early::Status(status));
+                state.early.push_back(Early::Status(Box::new(status)));
                 Told::Nothing
             }
             None => Told::Stranger,
@@ -196,7 +200,7 @@ impl Jobs {
     }
 
     /// The server takes a question back: the task without it, where one asked it.
-    pub(super) fn withdrawn(&self, session: u64, id: &str) -> Option<Result<Task>> {
+    pub(super) fn withdrawn(&self, session: u64, id: &str) -> Option<Result<Box<Task>>> {
         let key = self.key(session, id);
         let mut state = self.state.lock();
         state.early.retain(|early| !matches!(early, Early::Asked(_, question) if question.request.key == key));
@@ -243,7 +247,7 @@ impl Jobs {
         task: &str,
         token: &Arc<CancelToken>,
         result: Option<Json>,
-    ) -> Option<Result<Task>> {
+    ) -> Option<Result<Box<Task>>> {
         let mut state = self.state.lock();
         state.streams -= 1;
         let job = state.jobs.get_mut(task)?;
@@ -254,7 +258,7 @@ impl Jobs {
         // What came on a stream that broke may still be answered.
         let result = result?;
         job.open.clear();
-        let task = job.last.completed(&result);
+        let task = job.last.completed(&result).map(Box::new);
         job.result = Some(result);
         Some(task)
     }

@@ -69,10 +69,7 @@ impl Legacy {
         tools: Arc<Tools>,
     ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
-        let desk = |me: &Weak<Self>| {
-            let (limits, transport) = (settings.limits.clone(), transport.clone());
-            Desk::new(me.clone(), transport, settings.patience, limits, means.clone(), life.clone())
-        };
+        let desk = |me: &Weak<Self>| Desk::new(me.clone(), transport.clone(), settings, means.clone(), life.clone());
         Arc::new_cyclic(|me| Self {
             desk: desk(me),
             jobs: Jobs::new(settings.limits.input_requests),
@@ -103,14 +100,13 @@ impl Legacy {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json> {
-        self.send(standing, request, "", scope, notes).map_err(|failed| failed.verdict.error)
+        self.send(standing, (request, ""), scope, notes).map_err(|failed| failed.verdict.error)
     }
 
     fn send(
         &self,
         standing: &Arc<Standing>,
-        request: &Request,
-        more: &str,
+        (request, more): (&Request, &str),
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json, Failed> {
@@ -300,7 +296,7 @@ impl Speaker for Legacy {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::default());
+        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::new(self, request));
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -308,9 +304,9 @@ impl Speaker for Legacy {
                 renewed = true;
                 continue;
             }
-            let form = forms.of(self, &standing, request, scope, notes);
+            let form = forms.next(&standing, scope, notes);
             let _expected = form.is_task().then(|| self.jobs.expect());
-            let failed = match self.send(&standing, request, &form.member, scope, notes) {
+            let failed = match self.send(&standing, (request, &form.member), scope, notes) {
                 Ok(result) if form.is_task() => return self.read_task(result),
                 Ok(result) => {
                     if request.method == method::TOOLS_LIST {
@@ -329,7 +325,7 @@ impl Speaker for Legacy {
                 renewed = true;
             } else if failed.verdict.once_more && !repeated {
                 repeated = true;
-            } else if !forms.reconsider(&form, (self, &standing), (request, &failed.verdict.error), scope, notes) {
+            } else if !forms.reconsider((&form, &failed.verdict.error), &standing, scope, notes) {
                 return Err(failed.verdict.error);
             }
         }

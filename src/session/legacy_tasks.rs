@@ -55,21 +55,20 @@ impl Form {
 }
 
 /// The forms of one call: the list of tools is asked for once at most.
-#[derive(Default)]
-pub(super) struct Forms {
+pub(super) struct Forms<'a> {
+    legacy: &'a Legacy,
+    request: &'a Request,
     listed: bool,
 }
 
-impl Forms {
+impl<'a> Forms<'a> {
+    pub(super) fn new(legacy: &'a Legacy, request: &'a Request) -> Self {
+        Self { legacy, request, listed: false }
+    }
+
     /// The form of this call: a task where the server and the tool allow it, and the host does not mind.
-    pub(super) fn of(
-        &mut self,
-        legacy: &Legacy,
-        standing: &Standing,
-        request: &Request,
-        scope: &Scope<'_>,
-        notes: &mut dyn Notes,
-    ) -> Form {
+    pub(super) fn next(&mut self, standing: &Standing, scope: &Scope<'_>, notes: &mut dyn Notes) -> Form {
+        let Self { legacy, request, .. } = *self;
         if request.method != method::TOOLS_CALL {
             return Form::default();
         }
@@ -80,7 +79,7 @@ impl Forms {
             return Form::default();
         };
         if legacy.tools.of(tool).is_none() && !legacy.tools.is_whole() {
-            self.list(legacy, scope, notes);
+            self.list(scope, notes);
         }
         match legacy.tools.task_support(tool) {
             Some(TaskSupport::Required | TaskSupport::Optional) => {
@@ -95,26 +94,25 @@ impl Forms {
     /// it may be sent once more then.
     pub(super) fn reconsider(
         &mut self,
-        form: &Form,
-        (legacy, standing): (&Legacy, &Standing),
-        (request, error): (&Request, &Error),
+        (form, error): (&Form, &Error),
+        standing: &Standing,
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> bool {
         let refused = error.rpc().is_some_and(|fault| WRONG_FORM.contains(&fault.code));
-        if !refused || self.listed || form.own || !legacy.may_be_task(standing, request) {
+        if !refused || self.listed || form.own || !self.legacy.may_be_task(standing, self.request) {
             return false;
         }
-        self.list(legacy, scope, notes);
-        self.of(legacy, standing, request, scope, notes) != *form
+        self.list(scope, notes);
+        self.next(standing, scope, notes) != *form
     }
 
-    fn list(&mut self, legacy: &Legacy, scope: &Scope<'_>, notes: &mut dyn Notes) {
+    fn list(&mut self, scope: &Scope<'_>, notes: &mut dyn Notes) {
         if std::mem::replace(&mut self.listed, true) {
             return;
         }
         let listed =
-            Request::new(method::TOOLS_LIST, "{}").and_then(|request| list_all(legacy, &request, scope, notes));
+            Request::new(method::TOOLS_LIST, "{}").and_then(|request| list_all(self.legacy, &request, scope, notes));
         if let Err(error) = listed {
             notes.note(Note::Oddity(format!("whether the tool may be a task is not known: {error}")));
         }
@@ -132,7 +130,7 @@ impl Legacy {
     /// Reads the answer to a call that was sent as a task.
     pub(super) fn read_task(&self, result: Json) -> Result<Answer> {
         match LegacyTask::created(&result)? {
-            Some(seed) => Ok(Answer::Task(Box::new(self.jobs.created(seed)?))),
+            Some(seed) => Ok(Answer::Task(self.jobs.created(seed)?)),
             // "Receivers that do not declare the task capability MUST process requests of that type normally".
             None => Ok(Answer::Complete(result)),
         }
@@ -161,7 +159,7 @@ impl Legacy {
         if wants_stream(status.status()) {
             self.open_stream(id);
         }
-        task
+        task.map(|task| *task)
     }
 
     fn unknown(&self, id: &str, error: Error) -> Error {
@@ -282,15 +280,15 @@ impl Legacy {
         true
     }
 
-    fn push(&self, task: Result<Task>) {
+    fn push(&self, task: Result<Box<Task>>) {
         self.means.outside.note(match task {
-            Ok(task) => Note::Task(Box::new(task)),
+            Ok(task) => Note::Task(task),
             Err(error) => Note::Oddity(format!("what the server says of a task cannot be read: {error}")),
         });
     }
 
     /// Fetches what an ended task ended with, on a worker. Where that fails, the next poll comes to it.
-    fn fetch(&self, status: LegacyTask) {
+    fn fetch(&self, status: Box<LegacyTask>) {
         let Some(me) = self.myself() else {
             return;
         };
@@ -299,7 +297,7 @@ impl Legacy {
             let scope = patience.scope(&me.life, &*me.means.clock, patience.total, Budget::Total);
             let outside = me.means.outside.clone();
             match me.conclude(&status, &scope, &mut |note: Note| outside.note(note)) {
-                Ok(task) => me.push(Ok(task)),
+                Ok(task) => me.push(Ok(Box::new(task))),
                 Err(error) => outside.note(Note::Oddity(format!("the result of a task is not there yet: {error}"))),
             }
         };

@@ -77,15 +77,8 @@ impl Modern {
 }
 
 impl Modern {
-    fn ask_about(
-        &self,
-        of_method: &str,
-        id: &str,
-        more: &str,
-        scope: &Scope<'_>,
-        notes: &mut dyn Notes,
-    ) -> Result<Json> {
-        let request = Request::new(of_method, &format!("{{\"taskId\":{}{more}}}", quote(id)))?;
+    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let request = Request::new(of_method, params)?;
         match self.ask(&request, &Retry::default(), scope, notes)? {
             Answer::Complete(result) => Ok(result),
             Answer::InputRequired(_) | Answer::Task(_) => {
@@ -129,7 +122,7 @@ impl Speaker for Modern {
     }
 
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let answered = self.ask_about(method::TASKS_GET, id, "", scope, notes);
+        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
         let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
             Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
             _ => error,
@@ -142,12 +135,12 @@ impl Speaker for Modern {
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        let responses = format!(",\"inputResponses\":{}", write_responses(answers));
-        self.ask_about(method::TASKS_UPDATE, id, &responses, scope, notes).map(drop)
+        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
+        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
     }
 
     fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        self.ask_about(method::TASKS_CANCEL, id, "", scope, notes).map(drop)
+        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
     }
 
     /// Nothing is kept of a task.
@@ -239,6 +232,11 @@ impl Modern {
         };
         answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
+}
+
+/// The params of a request about one task.
+fn about(id: &str) -> String {
+    format!("{{\"taskId\":{}}}", quote(id))
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).

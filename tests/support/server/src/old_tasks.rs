@@ -187,7 +187,12 @@ fn told(said: Said) -> Frame {
         Said::Act(action) => match action.payload {
             Payload::Result(task) => (action.delay, Content::Result(status(task))),
             Payload::Error(error) => (action.delay, Content::Error(error)),
-            _ => (action.delay, Content::None),
+            Payload::Normal
+            | Payload::Nothing
+            | Payload::Message(_)
+            | Payload::Raw(_)
+            | Payload::Sse(_)
+            | Payload::Task(_) => (action.delay, Content::None),
         },
     };
     message_frame(delay, content)
