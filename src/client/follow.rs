@@ -202,9 +202,12 @@ impl TaskHost for Host {
                 EventKind::Error
             }
         };
-        let ended = event.kind == EventKind::TaskDone;
+        let (created, ended) = (event.kind == EventKind::TaskCreated, event.kind == EventKind::TaskDone);
         client.mailbox().post(event);
         client.kick();
+        if created {
+            client.task_followed(entry.key());
+        }
         if ended {
             client.task_over(entry.key());
             let inputs = std::mem::take(&mut *self.inputs.lock());

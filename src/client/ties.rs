@@ -89,6 +89,13 @@ impl Client {
         }
     }
 
+    /// A task is listed from now on: what the server told of it before was told to nobody.
+    pub(super) fn task_followed(&self, key: &TaskKey) {
+        if let Some(link) = self.link.get() {
+            link.session.task_followed(&key.id);
+        }
+    }
+
     /// A task has ended: the session keeps nothing of it. A close ends the whole session.
     pub(super) fn task_over(&self, key: &TaskKey) {
         if let Some(link) = self.link.get().filter(|_| self.state() == State::Ready) {

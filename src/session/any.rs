@@ -140,6 +140,14 @@ impl Session {
         self.masked(self.speaker()?.task_cancel(id, scope, &mut self.quiet(notes)))
     }
 
+    /// The task that a call was answered with is followed from now on: what the server told of it meanwhile is told
+    /// again ([`Note::Task`]).
+    pub(crate) fn task_followed(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_followed(id);
+        }
+    }
+
     /// Nobody follows the task any more: nothing is kept of it.
     pub(crate) fn task_over(&self, id: &str) {
         if let Ok(speaker) = self.speaker() {

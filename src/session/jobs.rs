@@ -32,11 +32,13 @@ struct Job {
     refusals: u32,
     /// Ends the `tasks/result` that is open.
     stream: Option<Arc<CancelToken>>,
+    /// The server told more since the answer that made the task.
+    moved: bool,
 }
 
 impl Job {
     fn new(last: LegacyTask) -> Self {
-        Self { last, open: Vec::new(), result: None, refusals: 0, stream: None }
+        Self { last, open: Vec::new(), result: None, refusals: 0, stream: None, moved: false }
     }
 
     fn task(&self) -> Result<Box<Task>> {
@@ -120,6 +122,8 @@ impl Jobs {
                 Early::Status(status) if status.id() == id => {
                     if status.follows(&job.last) {
                         job.last = status.with_immediate(job.last.immediate());
+                        // Its result is to be fetched.
+                        job.moved = job.last.status().is_terminal();
                     }
                 }
                 Early::Asked(task, question) if task == id => job.open.push(question),
@@ -129,6 +133,16 @@ impl Jobs {
         let task = job.task();
         state.jobs.insert(id, job);
         task
+    }
+
+    /// The task is followed from now on: what the server told since its beginning, when nobody listened.
+    pub(super) fn followed(&self, task: &str) -> Told {
+        let state = self.state.lock();
+        match state.jobs.get(task).filter(|job| job.moved) {
+            Some(job) if job.last.status().is_terminal() => Told::Over(Box::new(job.last.clone())),
+            Some(job) => Told::Open(job.task()),
+            None => Told::Nothing,
+        }
     }
 
     /// A poll was answered: the status as it counts, and the task with its questions.
@@ -159,6 +173,7 @@ impl Jobs {
         match state.jobs.get_mut(status.id()) {
             Some(job) if job.last.status().is_terminal() || job.last.follows(&status) => Told::Nothing,
             Some(job) => {
+                job.moved = true;
                 job.last = status.with_immediate(job.last.immediate());
                 if job.last.status().is_terminal() {
                     Told::Over(Box::new(job.last.clone()))
@@ -187,6 +202,7 @@ impl Jobs {
             Some(job) if job.open.len() >= self.most_questions => Asked::TooMany(question),
             Some(job) => {
                 question.request.key = key;
+                job.moved = true;
                 job.open.push(question);
                 Asked::Taken(job.task())
             }
@@ -207,6 +223,7 @@ impl Jobs {
         let mut jobs = state.jobs.values_mut();
         let job = jobs.find(|job| job.open.iter().any(|question| question.request.key == key))?;
         job.open.retain(|question| question.request.key != key);
+        job.moved = true;
         Some(job.task())
     }
 
@@ -286,11 +303,19 @@ impl Jobs {
 
     /// A session began in place of another: what was asked in that one cannot be answered any more.
     pub(super) fn renewed(&self, session: u64) {
-        let mut state = self.state.lock();
-        for job in state.jobs.values_mut() {
-            job.open.retain(|question| question.session() == session);
+        let mut streams = Vec::new();
+        {
+            let mut state = self.state.lock();
+            for job in state.jobs.values_mut() {
+                job.open.retain(|question| question.session() == session);
+                streams.extend(job.stream.take());
+            }
+            state.early.retain(|early| !matches!(early, Early::Asked(_, question) if question.session() != session));
         }
-        state.early.retain(|early| !matches!(early, Early::Asked(_, question) if question.session() != session));
+        // Each was opened in that session; the next poll opens one in this.
+        for stream in streams {
+            stream.cancel(Why::Host);
+        }
     }
 
     /// The session ends.

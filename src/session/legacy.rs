@@ -343,6 +343,10 @@ impl Speaker for Legacy {
         self.cancel_task(id, scope, notes)
     }
 
+    fn task_followed(&self, id: &str) {
+        self.catch_up(id);
+    }
+
     fn task_over(&self, id: &str) {
         self.jobs.over(id);
     }

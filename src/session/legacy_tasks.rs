@@ -266,18 +266,26 @@ impl Legacy {
     /// The server tells of a task by itself. False where nobody follows it.
     pub(super) fn task_told(&self, status: LegacyTask) -> bool {
         let (id, word) = (status.id().to_owned(), status.status());
-        match self.jobs.told(status) {
-            Told::Open(task) => {
-                self.push(task);
-                if wants_stream(word) {
-                    self.open_stream(&id);
-                }
-            }
-            Told::Over(status) => self.fetch(status),
-            Told::Nothing => {}
-            Told::Stranger => return false,
+        let told = self.jobs.told(status);
+        let follows = !matches!(told, Told::Stranger);
+        if matches!(told, Told::Open(_)) && wants_stream(word) {
+            self.open_stream(&id);
         }
-        true
+        self.pass_on(told);
+        follows
+    }
+
+    /// The task is followed from now on; before, nobody heard what the server told of it.
+    pub(super) fn catch_up(&self, id: &str) {
+        self.pass_on(self.jobs.followed(id));
+    }
+
+    fn pass_on(&self, told: Told) {
+        match told {
+            Told::Open(task) => self.push(task),
+            Told::Over(status) => self.fetch(status),
+            Told::Nothing | Told::Stranger => {}
+        }
     }
 
     fn push(&self, task: Result<Box<Task>>) {

@@ -143,9 +143,6 @@ impl Speaker for Modern {
         self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
     }
 
-    /// Nothing is kept of a task.
-    fn task_over(&self, _: &str) {}
-
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
         let params = take_params(params, None)?;
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);

@@ -24,8 +24,11 @@ pub(super) trait Speaker: Send + Sync {
     /// Asks the server to stop a task.
     fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;
 
+    /// The task that a call was answered with is followed from now on.
+    fn task_followed(&self, _id: &str) {}
+
     /// Nobody follows the task any more.
-    fn task_over(&self, id: &str);
+    fn task_over(&self, _id: &str) {}
 
     /// Sends a notification.
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()>;
