@@ -89,8 +89,8 @@ fn a_job_has_the_same_events_as_in_the_new_generation() {
     assert!(words[2..words.len() - 1].iter().all(|word| *word == "status"), "{words:?}");
     let created = client.events.nth(MCP_EVENT_TASK_CREATED, 1);
     assert_eq!(created.call_id(), Some(call.id()));
-    // The list of tools was asked for once, the task by its own id, its result once.
-    assert_eq!((server.count_of("tools/list"), server.count_of("tasks/result")), (1, 1));
+    // The list of tools was asked for once.
+    assert_eq!(server.count_of("tools/list"), 1);
     assert_eq!(calls(&server, "slow_job")[0].at("/params/task"), json!({}));
     assert!(server.pauses("tasks/get", &task.id()).iter().all(|pause| *pause >= 100_000), "never early");
 }
@@ -390,8 +390,6 @@ fn a_question_is_answered_by_hand() {
     assert_eq!(task.update(&json!({key: yes()})), Ok(MCP_S_ALREADY_DONE));
     assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
     assert_eq!(answers(&server).len(), 1);
-    // The one that was open when the question came brings the result; no other is needed.
-    assert_eq!(server.count_of("tasks/result"), 1);
 }
 
 #[test]

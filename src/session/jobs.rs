@@ -122,8 +122,7 @@ impl Jobs {
                 Early::Status(status) if status.id() == id => {
                     if status.follows(&job.last) {
                         job.last = status.with_immediate(job.last.immediate());
-                        // Its result is to be fetched.
-                        job.moved = job.last.status().is_terminal();
+                        job.moved = true;
                     }
                 }
                 Early::Asked(task, question) if task == id => job.open.push(question),
@@ -136,12 +135,16 @@ impl Jobs {
     }
 
     /// The task is followed from now on: what the server told since its beginning, when nobody listened.
-    pub(super) fn followed(&self, task: &str) -> Told {
+    /// And whether its questions are to be asked for.
+    pub(super) fn followed(&self, task: &str) -> (Told, bool) {
         let state = self.state.lock();
-        match state.jobs.get(task).filter(|job| job.moved) {
-            Some(job) if job.last.status().is_terminal() => Told::Over(Box::new(job.last.clone())),
-            Some(job) => Told::Open(job.task()),
-            None => Told::Nothing,
+        match state.jobs.get(task) {
+            Some(job) if job.moved && job.last.status().is_terminal() => {
+                (Told::Over(Box::new(job.last.clone())), false)
+            }
+            Some(job) if job.moved => (Told::Open(job.task()), wants_stream(job.last.status())),
+            Some(job) => (Told::Nothing, wants_stream(job.last.status())),
+            None => (Told::Nothing, false),
         }
     }
 

@@ -277,7 +277,11 @@ impl Legacy {
 
     /// The task is followed from now on; before, nobody heard what the server told of it.
     pub(super) fn catch_up(&self, id: &str) {
-        self.pass_on(self.jobs.followed(id));
+        let (told, asks) = self.jobs.followed(id);
+        if asks {
+            self.open_stream(id);
+        }
+        self.pass_on(told);
     }
 
     fn pass_on(&self, told: Told) {
