@@ -113,6 +113,8 @@
  *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"
  *     cancel        after mcp_task_cancel(): "follow" to the real end, or "let_go"            "follow"
+ *     keep_ms       how long a server of 2025-11-25 is asked to keep a task and its result; it may
+ *                   decide otherwise                                              (the server's own time)
  *     refused       a question that you refuse and that has no form of refusal:
  *                   "cancel" the task, or let it "wait"                                       "cancel"
  *   input           who answers the server's questions: {"elicitation", "sampling", "roots"}, each
@@ -129,7 +131,8 @@
  *   context         any JSON of yours; kept with the task
  *   total_ms, idle_ms                    instead of those of the settings
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
- *   auto_poll, min_poll_ms               for the task, instead of those of the settings
+ *   task            false: the server must not make a task of the call                        true
+ *   auto_poll, min_poll_ms, keep_ms      for the task, instead of those of the settings
  *   all_pages       for list methods: all pages as one result                                 false
  *   cache           whether a kept answer to the same request will do (list methods, resources/read and
  *                   server/discover; others are asked each time). What the server says has changed is
@@ -485,9 +488,16 @@
 #define MCP_SNAPSHOT_INPUTS 8
 
 /**
- * Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
+ * Text field: the last answer of the server, as JSON, byte for byte as sent (of a task of 2025-11-25: in the words of the
+ * extension, with its result, error and questions in it); NULL before the first.
  */
 #define MCP_SNAPSHOT_JSON 9
+
+/**
+ * Text field: what the server offers as a tool result for the model until the task has ended (2025-11-25,
+ * io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
+ */
+#define MCP_SNAPSHOT_IMMEDIATE_RESPONSE 10
 
 /**
  * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
@@ -1330,7 +1340,8 @@ MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t 
 /**
  * Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,
  * status, status_message, created_at, last_updated_at, ttl_ms (-1: no limit), poll_interval_ms, next_poll_ms (from now),
- * overdue, input_keys. What is not known is null. Members may be added.
+ * overdue, input_keys, result (what the server offers for the model until then). What is not known is null. Members may
+ * be added.
  *
  * @param client         a client handle
  * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
@@ -1879,7 +1890,7 @@ MCP_API mcp_status mcp_task_free(mcp_task *task);
  * Read a text of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_JSON
+ * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
  * @param length    receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1

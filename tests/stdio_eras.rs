@@ -240,3 +240,81 @@ fn any_method_is_cancelled_over_a_channel() {
         }
     }
 }
+fn with_tasks(name: &str, tasks: Value) -> Local {
+    Local::new(name, json!({"options": {"era": "legacy", "legacy": {"tasks": tasks}}}))
+}
+
+#[test]
+fn tasks_of_2025_11_25_are_followed_over_a_channel() {
+    // The status comes before the answer that makes the task, as from real servers.
+    let server = with_tasks("tasks", json!({"status": "early"}));
+    let kinds = [
+        MCP_EVENT_TASK_CREATED,
+        MCP_EVENT_CALL_DONE,
+        MCP_EVENT_TASK_STATUS,
+        MCP_EVENT_TASK_DONE,
+        MCP_EVENT_NOTIFICATION,
+        MCP_EVENT_ERROR,
+    ];
+    let client = server.ready(json!({}), |client| {
+        client.record(&kinds);
+        client.on(MCP_EVENT_ELICITATION, |event| {
+            assert_eq!(event.input().unwrap().reply(&json!({"value": "yes"})), Ok(MCP_OK));
+        });
+    });
+    // The polls would come after a minute: what the server tells by itself is enough.
+    let task = client.task("slow_job", json!({"steps": 2, "step_ms": 20, "poll_ms": 60_000, "ask": true}));
+    assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
+    client.events.nth(MCP_EVENT_TASK_DONE, 1);
+    let words = client.events.words(&[]);
+    assert_eq!(words[..2], ["created", "call done"], "{words:?}");
+    assert_eq!(words.last(), Some(&"done"), "{words:?}");
+    assert!(words.len() > 3 && words[2..words.len() - 1].iter().all(|word| *word == "status"), "{words:?}");
+    assert_eq!(server.count("tasks/get"), 0);
+
+    let failed = client.task("fail_job", json!({"steps": 1, "step_ms": 10, "poll_ms": 20})).end();
+    assert_eq!(failed.failure().unwrap().rpc_code, Some(-32050));
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 60_000, "poll_ms": 60_000}));
+    assert_eq!(task.cancel(), MCP_OK);
+    assert_eq!(task.end().reason(), "cancelled");
+}
+
+#[test]
+fn a_task_asks_over_a_channel_by_tasks_result_or_at_once() {
+    for input in ["result", "get"] {
+        let server = with_tasks(&format!("asks-{input}"), json!({"input": input}));
+        let client = server.ready(json!({"timeouts": {"idle_ms": 1_000, "total_ms": 1_500}}), |client| {
+            client.record(&[MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN, MCP_EVENT_TASK_DONE]);
+        });
+        let asking = json!({"steps": 2, "step_ms": 20, "poll_ms": 100, "ask": true});
+        let task = client.task("slow_job", asking.clone());
+        let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
+        assert_eq!(input.task_id().as_deref(), Some(task.id().as_str()));
+        // Longer than every limit of a request: nobody waits for a person by such a limit.
+        let asked = now_ms();
+        until("longer than the limits", || now_ms() - asked > 2_000);
+        assert_eq!(input.reply(&json!({"value": "yes"})), Ok(MCP_OK));
+        assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
+        assert!(client.events.of(MCP_EVENT_INPUT_WITHDRAWN).is_empty());
+        assert_eq!(client.events.of(MCP_EVENT_ELICITATION).len(), 1);
+        assert_eq!(server.count("notifications/cancelled"), 0);
+
+        let task = client.task("slow_job", asking);
+        client.events.nth(MCP_EVENT_ELICITATION, 2);
+        assert_eq!(task.cancel(), MCP_OK);
+        assert_eq!(task.end().reason(), "cancelled");
+        client.events.nth(MCP_EVENT_INPUT_WITHDRAWN, 1);
+    }
+}
+
+#[test]
+fn a_task_of_a_process_that_ended_is_unknown_to_the_next() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    let options = json!({"era": "legacy", "legacy": {"tasks": {"status": "none"}}});
+    let server = Local::new("task-gone", json!({"options": options, "rules": [crash]}));
+    let client = server.ready(json!({"era": "legacy", "restart": {"backoff_ms": 1}}), |_| {});
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 60_000, "poll_ms": 100}));
+    assert_eq!(client.run("count", json!({})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN);
+    // The next poll starts the server again.
+    assert_eq!(task.end().reason(), "unknown");
+}

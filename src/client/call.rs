@@ -27,7 +27,7 @@ use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry};
+use crate::session::{Note, Request, Retry, TaskWish};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
@@ -126,6 +126,7 @@ impl Call {
         // Without a token a server that works in silence could not say so, and would be given up (BR-26).
         let silence_ends = options.idle.unwrap_or(timeouts.idle).is_some();
         request.progress = silence_ends || client.mailbox().wants(EventKind::Progress);
+        request.task = TaskWish { never: !options.task, keep: options.keep.or(client.settings().tasks.keep) };
         request.cache = options.cache;
         let total = options.total.unwrap_or(timeouts.total);
         let call = Arc::new(Self {

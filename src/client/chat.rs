@@ -66,7 +66,7 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
             let next = snapshot.next_poll_due().map(|at| at.saturating_duration_since(now).as_millis());
             format!(
                 "{{{},\"status_message\":{},\"created_at\":{},\"last_updated_at\":{},\"ttl_ms\":{},\"poll_interval_ms\":{},\
-                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}]}}",
+                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}],\"result\":{}}}",
                 identity(&snapshot),
                 optional(snapshot.message()),
                 optional(snapshot.created_at()),
@@ -75,7 +75,8 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
                 snapshot.poll_interval().map_or_else(null, |wait| wait.as_millis().to_string()),
                 next.map_or_else(null, |ms| ms.to_string()),
                 snapshot.overdue(),
-                keys.join(",")
+                keys.join(","),
+                snapshot.immediate().map_or_else(null, text_result)
             )
         })
         .collect();
@@ -145,9 +146,10 @@ pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
     if let Some(result) = snapshot.result().filter(|_| snapshot.flaw().is_none()) {
         return result.clone();
     }
-    match end_error(snapshot) {
-        Some(error) => error_result(&error),
-        None => words("the task has not ended"),
+    match (end_error(snapshot), snapshot.immediate()) {
+        (Some(error), _) => error_result(&error),
+        (None, Some(text)) => Json::trusted(text_result(text)),
+        (None, None) => words("the task has not ended"),
     }
 }
 
@@ -158,6 +160,11 @@ pub(crate) fn error_result(error: &Error) -> Json {
 
 fn words(text: &str) -> Json {
     Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(text)))
+}
+
+/// What the server offers for the model until the task has ended, as a tool result.
+fn text_result(text: &str) -> String {
+    format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(text))
 }
 
 /// The end of a task as the end of the call that waits for it.

@@ -14,22 +14,17 @@ use crate::client::life::Activity;
 use crate::client::settings::{InputPolicy, Settings, Timeouts, Validation};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::answer::Answer;
-use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
+use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
-use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry, Session};
+use crate::session::{Note, Session};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::ledger::TaskAbout;
 use crate::tasks::snapshot::Snapshot;
 use crate::tasks::{Announcement, EndReason, TaskHost, TaskWire};
 use crate::transport::Scope;
-
-/// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
-const INVALID_PARAMS: i64 = -32602;
 
 /// The server's side of a client's tasks.
 pub(crate) struct Wire {
@@ -45,7 +40,11 @@ impl Wire {
         Self { session, clock, timeouts: settings.timeouts, most_questions }
     }
 
-    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<Json> {
+    fn trip<T>(
+        &self,
+        cancel: &CancelToken,
+        trip: impl FnOnce(&Scope<'_>, &mut dyn FnMut(Note)) -> Result<T>,
+    ) -> Result<T> {
         let scope = Scope {
             cancel,
             total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
@@ -56,39 +55,31 @@ impl Wire {
             Note::Oddity(line) => super::logging::log(super::logging::LogLevel::Warn, || line),
             // A change of a list may be told on any stream.
             Note::Other { method, params } => self.session.hear(&method, &params),
-            Note::Progress(_) | Note::Log(_) | Note::Asked(_) | Note::Withdrawn(_) | Note::Stderr(_) => {}
+            // What it says of a task is said again by the next poll.
+            Note::Task(_)
+            | Note::Progress(_)
+            | Note::Log(_)
+            | Note::Asked(_)
+            | Note::Withdrawn(_)
+            | Note::Stderr(_) => {}
         };
-        match self.session.ask(&Request::new(of_method, params)?, &Retry::default(), &scope, &mut notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+        trip(&scope, &mut notes)
     }
 }
 
 impl TaskWire for Wire {
     fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task> {
-        let answered = self.ask(method::TASKS_GET, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel);
-        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
-            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
-            _ => error,
-        })?;
-        let task = Task::read(&result)?;
-        if task.id != task_id {
-            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
-        }
+        let task = self.trip(cancel, |scope, mut notes| self.session.task_get(task_id, scope, &mut notes))?;
         check_questions(&task, self.most_questions)?;
         Ok(task)
     }
 
     fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()> {
-        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(task_id), write_responses(answers));
-        self.ask(method::TASKS_UPDATE, &params, cancel).map(drop)
+        self.trip(cancel, |scope, mut notes| self.session.task_update(task_id, answers, scope, &mut notes))
     }
 
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()> {
-        self.ask(method::TASKS_CANCEL, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel).map(drop)
+        self.trip(cancel, |scope, mut notes| self.session.task_cancel(task_id, scope, &mut notes))
     }
 
     fn origin(&self) -> &str {
@@ -233,10 +224,14 @@ impl TaskHost for Host {
                 EventKind::Error
             }
         };
-        let ended = event.kind == EventKind::TaskDone;
+        let (created, ended) = (event.kind == EventKind::TaskCreated, event.kind == EventKind::TaskDone);
         client.mailbox().post(event);
         client.kick();
+        if created {
+            client.task_followed(entry.key());
+        }
         if ended {
+            client.task_over(entry.key());
             let inputs = std::mem::take(&mut *self.inputs.lock());
             drop(inputs);
         }
@@ -389,6 +384,7 @@ mod tests {
     use crate::client::event::Handler;
     use crate::client::options::CallOptions;
     use crate::client::settings::Settings;
+    use crate::session::Request;
 
     struct Count(Arc<AtomicUsize>);
 

@@ -272,6 +272,7 @@ impl Client {
         match note {
             Note::Asked(question) => return self.asked(call, question),
             Note::Withdrawn(key) => return self.taken_back(call, &key),
+            Note::Task(task) => return self.task_told(*task),
             Note::Progress(params) => {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::client::network::{self, Network};
+use crate::client::options::MOST_KEEP_MS;
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -65,6 +66,8 @@ pub(crate) struct TaskSettings {
     pub min_poll: Duration,
     pub stop_at_ttl: bool,
     pub follow_cancel: bool,
+    /// How long a server that can be told so (2025-11-25) shall keep a task; its own wish otherwise.
+    pub keep: Option<Duration>,
     /// What becomes of a task that asks what the host refuses and that has no form of refusal.
     pub cancel_refused: bool,
 }
@@ -263,6 +266,7 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
         min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
+        keep: part.count("keep_ms", 1, MOST_KEEP_MS)?.map(|ms| Duration::from_millis(ms as u64)),
         cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
     };
     part.finish()?;
@@ -481,6 +485,10 @@ mod tests {
             ),
             (r#"{"url":"u","validate":"x"}"#, "settings.validate: expected one of error, warn, off but found x"),
             (r#"{"url":"u","validate":true}"#, "settings.validate: expected a string but found a boolean"),
+            (
+                r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
+                "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
+            ),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (
                 r#"{"url":"u","timeouts":{"idle_ms":0}}"#,

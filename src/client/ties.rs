@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::client::follow::{Host, TaskHandle};
 use crate::client::handle::{Client, Link};
+use crate::client::life::State;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::task::Task;
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::{Held, Links, TaskEntry};
-use crate::tasks::ledger::{Record, TaskAbout};
+use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
 
 impl Client {
     /// The tasks that are followed, oldest first.
@@ -79,6 +80,27 @@ impl Client {
             min_poll: tasks.min_poll,
             stop_at_ttl: tasks.stop_at_ttl,
             follow_cancel: tasks.follow_cancel,
+        }
+    }
+
+    /// The server told of a task by itself; one that is not followed is passed over.
+    pub(super) fn task_told(&self, task: Task) {
+        if let Some(link) = self.link.get() {
+            link.group.pushed(self.server(), task);
+        }
+    }
+
+    /// A task is listed from now on: what the server told of it before was told to nobody.
+    pub(super) fn task_followed(&self, key: &TaskKey) {
+        if let Some(link) = self.link.get() {
+            link.session.task_followed(&key.id);
+        }
+    }
+
+    /// A task has ended: the session keeps nothing of it. A close ends the whole session.
+    pub(super) fn task_over(&self, key: &TaskKey) {
+        if let Some(link) = self.link.get().filter(|_| self.state() == State::Ready) {
+            link.session.task_over(&key.id);
         }
     }
 

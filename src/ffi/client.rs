@@ -340,7 +340,8 @@ pub unsafe extern "C" fn mcp_client_number(client: *mut mcp_client, field: i32, 
 
 /// Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,
 /// status, status_message, created_at, last_updated_at, ttl_ms (-1: no limit), poll_interval_ms, next_poll_ms (from now),
-/// overdue, input_keys. What is not known is null. Members may be added.
+/// overdue, input_keys, result (what the server offers for the model until then). What is not known is null. Members may
+/// be added.
 ///
 /// @param client         a client handle
 /// @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and

@@ -40,8 +40,12 @@ pub const MCP_SNAPSHOT_TOOL_CALL_ID: i32 = 6;
 pub const MCP_SNAPSHOT_CONTEXT: i32 = 7;
 /// Text field: the open questions, as a JSON array of {key, method, params}.
 pub const MCP_SNAPSHOT_INPUTS: i32 = 8;
-/// Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
+/// Text field: the last answer of the server, as JSON, byte for byte as sent (of a task of 2025-11-25: in the words of the
+/// extension, with its result, error and questions in it); NULL before the first.
 pub const MCP_SNAPSHOT_JSON: i32 = 9;
+/// Text field: what the server offers as a tool result for the model until the task has ended (2025-11-25,
+/// io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
+pub const MCP_SNAPSHOT_IMMEDIATE_RESPONSE: i32 = 10;
 /// Text field: progress in words: a JSON array of {status, message, last_updated_at}, one entry for each change that was
 /// seen, oldest first; the latest 32, messages cut at 1 KiB.
 pub const MCP_SNAPSHOT_HISTORY: i32 = 12;
@@ -120,6 +124,7 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
         MCP_SNAPSHOT_HISTORY => Some(snapshot.history()),
         MCP_SNAPSHOT_TOOL_RESULT => snapshot.has_ended().then(|| tool_result(snapshot).text().to_owned()),
         MCP_SNAPSHOT_JSON => snapshot.raw().map(|json| json.text().to_owned()),
+        MCP_SNAPSHOT_IMMEDIATE_RESPONSE => snapshot.immediate().map(str::to_owned),
         other => return Err(unknown_field(other)),
     })
 }

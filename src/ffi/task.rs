@@ -166,7 +166,9 @@ pub unsafe extern "C" fn mcp_task_wait_many(
         let until = match until {
             MCP_WAIT_ANY => Until::Any,
             MCP_WAIT_ALL => Until::All,
-            other => return Err(Error::new(Kind::Argument, format!("{other} is neither MCP_WAIT_ANY nor MCP_WAIT_ALL"))),
+            other => {
+                return Err(Error::new(Kind::Argument, format!("{other} is neither MCP_WAIT_ANY nor MCP_WAIT_ALL")));
+            }
         };
         if tasks.is_null() || count == 0 || count > MOST_TASKS {
             return Err(Error::new(Kind::Argument, format!("expected 1 to {MOST_TASKS} tasks but found {count}")));

@@ -8,6 +8,8 @@ const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
+/// What the model may be told until a task has ended (2025-11-25 `basic/utilities/tasks`, "Creating Tasks").
+pub const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
 /// Where a result names the server.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 

@@ -29,6 +29,12 @@ pub const TASKS_GET: &str = "tasks/get";
 pub const TASKS_UPDATE: &str = "tasks/update";
 /// `tasks/cancel`.
 pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// `tasks/result`, of 2025-11-25.
+pub const TASKS_RESULT: &str = "tasks/result";
+/// `tasks/list`, of 2025-11-25.
+pub const TASKS_LIST: &str = "tasks/list";
+/// `notifications/tasks/status`, of 2025-11-25.
+pub const TASK_STATUS: &str = "notifications/tasks/status";
 
 /// The member of `params` whose value goes into the `Mcp-Name` header (`basic/transports/streamable-http`, "Standard
 /// Request Headers"; the tasks extension, "Routing Headers").
@@ -45,8 +51,10 @@ pub fn name_member(method: &str) -> Option<&'static str> {
 /// True for requests that only read: one whose answer was lost may be sent once more (design rule 10).
 #[must_use]
 pub fn only_reads(method: &str) -> bool {
-    matches!(method, DISCOVER | TASKS_GET | RESOURCES_READ | "prompts/get" | "completion/complete" | "ping")
-        || list_member(method).is_some()
+    matches!(
+        method,
+        DISCOVER | TASKS_GET | TASKS_RESULT | RESOURCES_READ | "prompts/get" | "completion/complete" | "ping"
+    ) || list_member(method).is_some()
 }
 
 /// True where sending the same request twice has the effect of sending it once: a failure leaves nothing unknown.
@@ -63,6 +71,7 @@ pub fn list_member(method: &str) -> Option<&'static str> {
         "resources/list" => Some("resources"),
         "resources/templates/list" => Some("resourceTemplates"),
         "prompts/list" => Some("prompts"),
+        TASKS_LIST => Some("tasks"),
         _ => None,
     }
 }

@@ -11,6 +11,7 @@ pub mod freshness;
 pub mod input;
 pub mod json;
 pub mod jsonrpc;
+pub mod legacy_task;
 pub mod limits;
 pub mod meta;
 pub mod method;

@@ -9,9 +9,10 @@ use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result, mask};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
+use crate::protocol::input::InputAnswer;
 use crate::protocol::json::Json;
 use crate::protocol::method::ListKind;
-use crate::protocol::page::TaskSupport;
+use crate::protocol::task::Task;
 use crate::session::known::{Kept, Known};
 use crate::session::opening::Opening;
 use crate::session::recall::Recall;
@@ -128,13 +129,6 @@ impl Session {
         self.masked(self.speaker()?.notify(of_method, params, scope))
     }
 
-    /// What the server's last list says of calling this tool as a task (`execution.taskSupport`); nothing where the tool
-    /// was not listed, or not since the list changed.
-    #[allow(dead_code, reason = "for the calls of 2025-11-25, which may ask for a task")]
-    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
-        self.known.tools.task_support(tool)
-    }
-
     /// Checks a tool's result against its output schema, where a list told of one. What is odd about the schema goes to
     /// `notes`, once.
     ///
@@ -142,6 +136,51 @@ impl Session {
     /// [`Kind::Schema`]: the result does not match, or cannot be checked.
     pub(crate) fn check_result(&self, tool: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
         self.masked(self.known.tools.check(tool, result, &mut self.quiet(notes)))
+    }
+
+    /// A task as it stands, with its open questions, its result or its error, whatever that takes.
+    ///
+    /// # Errors
+    /// [`Kind::TaskUnknown`] where the server does not know it; else as [`Session::ask`].
+    pub(crate) fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.masked(self.speaker()?.task_get(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// Sends answers to a task's questions.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_update(
+        &self,
+        id: &str,
+        answers: &[InputAnswer],
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<()> {
+        self.masked(self.speaker()?.task_update(id, answers, scope, &mut self.quiet(notes)))
+    }
+
+    /// Asks the server to stop a task.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.speaker()?.task_cancel(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// The task that a call was answered with is followed from now on: what the server told of it meanwhile is told
+    /// again ([`Note::Task`]).
+    pub(crate) fn task_followed(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_followed(id);
+        }
+    }
+
+    /// Nobody follows the task any more: nothing is kept of it.
+    pub(crate) fn task_over(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_over(id);
+        }
     }
 
     /// Which server this is, for fairness.
@@ -177,6 +216,7 @@ impl Session {
                 | Note::Other { .. }
                 | Note::Asked(_)
                 | Note::Withdrawn(_)
+                | Note::Task(_)
                 | Note::Stderr(_)) => note,
             });
         }

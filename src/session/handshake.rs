@@ -8,8 +8,9 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{Initialized, read_initialized};
 use crate::protocol::json::{Members, quote};
 use crate::protocol::jsonrpc::{write_legacy_request, write_notification};
+use crate::protocol::legacy_task::{Offer, offers};
 use crate::protocol::method;
-use crate::protocol::version::{LEGACY, common_legacy};
+use crate::protocol::version::{LEGACY, common_legacy, has_task_calls};
 use crate::session::legacy::Legacy;
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::opening::unknown_version;
@@ -31,7 +32,8 @@ pub(super) struct Greeting {
 impl Greeting {
     /// The session that it begins, in the version that was agreed.
     pub(super) fn standing(&self, number: u64, version: &'static str) -> Arc<Standing> {
-        Arc::new(Standing { number, id: self.session.clone(), version: Some(version), life: self.life })
+        let offer = if has_task_calls(version) { offers(&self.said.capabilities) } else { Offer::default() };
+        Arc::new(Standing { number, id: self.session.clone(), version: Some(version), life: self.life, offer })
     }
 }
 

@@ -15,16 +15,19 @@ use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound, read_legacy};
-use crate::protocol::input::read_url_elicitations;
+use crate::protocol::input::{InputAnswer, read_url_elicitations};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
 use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
+use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
 use crate::session::inbox::{Ajar, Inbox};
+use crate::session::jobs::Jobs;
 use crate::session::known::{Known, NO_LIFE};
 use crate::session::legacy_reply::LegacyReply;
+use crate::session::legacy_tasks::Forms;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
@@ -46,9 +49,10 @@ pub(super) struct Legacy {
     pub(super) means: Means,
     pub(super) desk: Arc<Desk>,
     pub(super) standings: Arc<Standings>,
-    known: Arc<Known>,
+    pub(super) known: Arc<Known>,
+    pub(super) jobs: Arc<Jobs>,
     /// Cancelled when the session ends: for what runs by itself.
-    life: Arc<CancelToken>,
+    pub(super) life: Arc<CancelToken>,
     /// The least level of log messages wanted: of the settings, or set by the host since.
     pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
@@ -69,20 +73,24 @@ impl Legacy {
         known: Arc<Known>,
     ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
-        let desk =
-            Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
+        let desk = |me: &Weak<Self>| Desk::new(me.clone(), transport.clone(), settings, means.clone(), life.clone());
         Arc::new_cyclic(|me| Self {
+            desk: desk(me),
+            jobs: Jobs::new(settings.limits.input_requests),
             me: me.clone(),
-            transport,
+            transport: transport.clone(),
             settings: settings.clone(),
             means: means.clone(),
-            desk,
             standings: Arc::default(),
             known,
-            life,
+            life: life.clone(),
             level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
         })
+    }
+
+    pub(super) fn myself(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
     }
 
     pub(super) fn next_id(&self) -> i64 {
@@ -97,13 +105,13 @@ impl Legacy {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json> {
-        self.send(standing, request, scope, notes).map_err(|failed| failed.verdict.error)
+        self.send(standing, (request, ""), scope, notes).map_err(|failed| failed.verdict.error)
     }
 
     fn send(
         &self,
         standing: &Arc<Standing>,
-        request: &Request,
+        (request, more): (&Request, &str),
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json, Failed> {
@@ -111,7 +119,7 @@ impl Legacy {
         let id = self.next_id();
         let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = meta.as_deref().and_then(progress_token);
-        let params = write_params(&request.params.body, meta.as_deref());
+        let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
@@ -202,6 +210,7 @@ impl Legacy {
                 match done {
                     Ok(standing) => {
                         lead.stands(standing.clone());
+                        self.jobs.renewed(standing.number);
                         self.listen(&standing);
                         Ok(())
                     }
@@ -292,7 +301,7 @@ impl Legacy {
         Some(InputRound { requests, unknown: Vec::new(), state: None })
     }
 
-    fn standing(&self) -> Result<Arc<Standing>> {
+    pub(super) fn standing(&self) -> Result<Arc<Standing>> {
         self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
     }
 }
@@ -303,7 +312,7 @@ impl Speaker for Legacy {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed) = (false, false);
+        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::new(self, request));
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -311,7 +320,10 @@ impl Speaker for Legacy {
                 renewed = true;
                 continue;
             }
-            let failed = match self.send(&standing, request, scope, notes) {
+            let form = forms.next(&standing, scope, notes);
+            let _expected = form.is_task().then(|| self.jobs.expect());
+            let failed = match self.send(&standing, (request, &form.member), scope, notes) {
+                Ok(result) if form.is_task() => return self.read_task(result),
                 Ok(result) => {
                     let answer = read_legacy(&request.method, result)?;
                     if let (method::TOOLS_LIST, Answer::Complete(list)) = (request.method.as_str(), &answer) {
@@ -331,10 +343,30 @@ impl Speaker for Legacy {
                 renewed = true;
             } else if failed.verdict.once_more && !repeated {
                 repeated = true;
-            } else {
+            } else if !forms.reconsider((&form, &failed.verdict.error), &standing, scope, notes) {
                 return Err(failed.verdict.error);
             }
         }
+    }
+
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.get_task(id, scope, notes)
+    }
+
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {
+        self.update_task(id, answers, scope)
+    }
+
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.cancel_task(id, scope, notes)
+    }
+
+    fn task_followed(&self, id: &str) {
+        self.catch_up(id);
+    }
+
+    fn task_over(&self, id: &str) {
+        self.jobs.over(id);
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -384,6 +416,7 @@ impl Speaker for Legacy {
 
     fn end(&self, deadline: Deadline) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
         let Some(standing) = self.standings.current().filter(|standing| standing.id.is_some()) else {
             return self.transport.close();
         };
@@ -398,6 +431,7 @@ impl Speaker for Legacy {
 impl Drop for Legacy {
     fn drop(&mut self) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
     }
 }
 

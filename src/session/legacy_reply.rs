@@ -49,7 +49,10 @@ impl<'a> LegacyReply<'a> {
                 self.desk.asked(&self.standing, asked, self.reply.notes());
                 Flow::More
             }
-            Ok(Message::Notification { method, params }) if self.desk.withdrawn(method, params, self.reply.notes()) => {
+            Ok(Message::Notification { method, params })
+                if self.desk.withdrawn(&self.standing, (method, params), self.reply.notes())
+                    || self.desk.told(method, params, self.reply.notes()) =>
+            {
                 Flow::More
             }
             Ok(Message::Notification { .. } | Message::Result { .. } | Message::Fault { .. } | Message::Nothing)

@@ -206,7 +206,9 @@ impl Life {
                 Some(id) => self.pass(Some(id), text, "a log message"),
                 None => self.apart(text),
             },
-            Route::Notification | Route::Request => self.apart(text),
+            // It may ask for a request, which the link's thread must not make.
+            Route::TaskStatus if legacy => self.guest(text),
+            Route::Notification | Route::Request | Route::TaskStatus => self.apart(text),
             Route::Nothing(why) => self.odd_line(why),
         }
     }

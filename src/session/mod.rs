@@ -8,7 +8,8 @@
 //! that others hold, of either era; `era.rs` which era (pure), `opening.rs` the questions that tell it, `remembered.rs`
 //! the answers of this process; `speaker.rs` what each era does; `modern.rs` the stateless one (2026-07-28), `legacy.rs`
 //! the one of sessions, with `handshake.rs` (`initialize`), `standing.rs` (the session and its renewal), `inbox.rs`
-//! (what belongs to no request) and `desk.rs` (the server's own requests); `reply.rs` and `legacy_reply.rs` the sinks
+//! (what belongs to no request), `desk.rs` (the server's own requests), `legacy_tasks.rs` (calls as tasks and the verbs of
+//! a task, 2025-11-25) and `jobs.rs` (what belongs to a task and comes apart from its polls); `reply.rs` and `legacy_reply.rs` the sinks
 //! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
 //! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
 //! known of the server's tools; `known.rs` what is known of its lists and resources, with `cache.rs` (the answers that are
@@ -22,9 +23,11 @@ mod era;
 mod guests;
 mod handshake;
 mod inbox;
+mod jobs;
 mod known;
 mod legacy;
 mod legacy_reply;
+mod legacy_tasks;
 mod life;
 mod modern;
 mod opening;
@@ -49,6 +52,6 @@ pub(crate) use desk::Question;
 pub(crate) use known::Kept;
 pub(crate) use life::Asides;
 pub(crate) use remembered::Verdicts;
-pub(crate) use request::{CacheUse, Note, Request};
+pub(crate) use request::{CacheUse, Note, Request, TaskWish};
 pub(crate) use rounds::Retry;
 pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};

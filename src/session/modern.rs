@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
-use crate::protocol::json::Json;
+use crate::protocol::capability::ClientCapabilities;
+use crate::protocol::input::{InputAnswer, write_responses};
+use crate::protocol::json::{Json, quote};
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::{RequestMeta, progress_token};
 use crate::protocol::method::{self, ListKind};
+use crate::protocol::task::Task;
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::known::Known;
@@ -25,12 +28,17 @@ use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
 use crate::transport::{Fault, LinkKind, Outgoing, Scope, Transport};
 
+/// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
+const INVALID_PARAMS: i64 = -32602;
+
 /// A server of the modern era.
 pub(super) struct Modern {
     transport: Arc<dyn Transport>,
     meta: RequestMeta,
+    /// For a call that must not become a task.
+    plain_meta: RequestMeta,
     limits: Limits,
-    allowed: Allowed,
+    tasks: bool,
     next_id: AtomicI64,
     known: Arc<Known>,
 }
@@ -38,12 +46,15 @@ pub(super) struct Modern {
 impl Modern {
     /// A session over this transport; touches nothing.
     pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, known: Arc<Known>) -> Self {
-        let capabilities = settings.capabilities.write();
+        let meta = |capabilities: &ClientCapabilities| {
+            RequestMeta::new(MODERN, &settings.client_info, &capabilities.write(), settings.log_level.as_deref())
+        };
         Self {
             transport,
-            meta: RequestMeta::new(MODERN, &settings.client_info, &capabilities, settings.log_level.as_deref()),
+            meta: meta(&settings.capabilities),
+            plain_meta: meta(&ClientCapabilities { tasks: false, ..settings.capabilities.clone() }),
             limits: settings.limits.clone(),
-            allowed: Allowed { task: settings.capabilities.tasks },
+            tasks: settings.capabilities.tasks,
             next_id: AtomicI64::new(1),
             known,
         }
@@ -70,7 +81,18 @@ impl Modern {
     fn learn_tools(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
         let list = Request::new(method::TOOLS_LIST, "{}")?;
         let ask = |page: &Request| self.ask(page, &Retry::default(), scope, notes);
-        list_all(self.limits.pages, &list, CacheUse::Off, ask).map(drop)
+        self.known.tools.seen_whole(&list_all(self.limits.pages, &list, CacheUse::Off, ask)?);
+        Ok(())
+    }
+
+    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let request = Request::new(of_method, params)?;
+        match self.ask(&request, &Retry::default(), scope, notes)? {
+            Answer::Complete(result) => Ok(result),
+            Answer::InputRequired(_) | Answer::Task(_) => {
+                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+            }
+        }
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -106,6 +128,28 @@ impl Speaker for Modern {
                 _ => return Err(verdict.error),
             }
         }
+    }
+
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
+        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+            _ => error,
+        })?;
+        let task = Task::read(&result)?;
+        if task.id != id {
+            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+        }
+        Ok(task)
+    }
+
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
+        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
+    }
+
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -148,7 +192,8 @@ impl Modern {
     ) -> Result<Json, Verdict> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let stop = |error| Verdict { error, once_more: false };
-        let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
+        let meta = if request.task.never { &self.plain_meta } else { &self.meta };
+        let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = progress_token(&meta);
         let message = write_request(id, &request.method, [&request.params.body, retry.members()], &meta);
         let mirrored = self.mirrored(request);
@@ -196,8 +241,13 @@ impl Modern {
         } else {
             result
         };
-        answer::read(&request.method, result, self.allowed)
+        answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
+}
+
+/// The params of a request about one task.
+fn about(id: &str) -> String {
+    format!("{{\"taskId\":{}}}", quote(id))
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).

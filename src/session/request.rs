@@ -1,9 +1,12 @@
 //! What is asked of a server, and what it says in between.
 
+use std::time::Duration;
+
 use crate::error::Result;
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Params, take_params};
 use crate::protocol::method;
+use crate::protocol::task::Task;
 use crate::session::desk::Question;
 
 /// A request as the host means it, before ids, `_meta` and headers.
@@ -19,6 +22,8 @@ pub(crate) struct Request {
     pub progress: bool,
     /// Whether a kept answer will do, and whether this one is kept.
     pub cache: CacheUse,
+    /// Whether the answer may be a task.
+    pub task: TaskWish,
 }
 
 /// The host's wish about kept answers.
@@ -35,6 +40,15 @@ pub(crate) enum CacheUse {
     Off,
 }
 
+/// What the host wishes of a call that may become a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskWish {
+    /// It must not become one.
+    pub never: bool,
+    /// How long the server shall keep it, where that can be told (2025-11-25).
+    pub keep: Option<Duration>,
+}
+
 impl Request {
     /// Any method; `params` is the text of a JSON object, which may hold a `_meta` of the host's.
     ///
@@ -43,7 +57,8 @@ impl Request {
     pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
         let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
         let params = take_params(params, method::name_member(method))?;
-        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache: CacheUse::default() })
+        let (cache, task) = Default::default();
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache, task })
     }
 
     /// A tool call; `arguments` is the text of a JSON object.
@@ -51,8 +66,9 @@ impl Request {
         let quoted = crate::protocol::json::quote(name);
         let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
-        let arguments = Some(arguments.clone());
-        Self { method: method::TOOLS_CALL.to_owned(), params, arguments, progress: false, cache: CacheUse::default() }
+        let (cache, task) = Default::default();
+        let (method, arguments) = (method::TOOLS_CALL.to_owned(), Some(arguments.clone()));
+        Self { method, params, arguments, progress: false, cache, task }
     }
 }
 
@@ -79,6 +95,8 @@ pub(crate) enum Note {
     Asked(Question),
     /// The server takes the question with this key back.
     Withdrawn(String),
+    /// The server tells of a task by itself.
+    Task(Box<Task>),
     /// A line of the server's standard error.
     Stderr(String),
     /// Something that the server did wrong and the library passed over; one line for the log.

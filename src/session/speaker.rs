@@ -3,6 +3,8 @@
 use crate::clock::Deadline;
 use crate::error::Result;
 use crate::protocol::answer::Answer;
+use crate::protocol::input::InputAnswer;
+use crate::protocol::task::Task;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
 use crate::transport::Scope;
@@ -11,6 +13,21 @@ use crate::transport::Scope;
 pub(super) trait Speaker: Send + Sync {
     /// Sends a request and returns its answer.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer>;
+
+    /// A task as it stands, with its open questions, its result or its error.
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task>;
+
+    /// Sends answers to a task's questions.
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;
+
+    /// Asks the server to stop a task.
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;
+
+    /// The task that a call was answered with is followed from now on.
+    fn task_followed(&self, _id: &str) {}
+
+    /// Nobody follows the task any more.
+    fn task_over(&self, _id: &str) {}
 
     /// Sends a notification.
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()>;

@@ -111,6 +111,8 @@ struct Known {
     tools: HashMap<String, Arc<Tool>>,
     /// Of the names and schemas.
     bytes: usize,
+    /// A whole list was seen: a tool that is not known is none, or one too many.
+    whole: bool,
 }
 
 impl Known {
@@ -188,12 +190,24 @@ impl Tools {
         keep
     }
 
-    /// These are all the tools that the server has.
-    pub(super) fn keep_only(&self, items: &[Json]) {
+    /// This list, of all pages, has all the tools that the server has.
+    pub(super) fn seen_whole(&self, list: &Json) {
+        if let Ok(page) = read_page(list, "tools") {
+            self.keep_only(&page.items);
+        }
+    }
+
+    fn keep_only(&self, items: &[Json]) {
         let names: HashSet<String> = items.iter().filter_map(|item| item.members().ok()?.string("name")).collect();
         let mut known = self.known.lock();
         let gone: Vec<String> = known.tools.keys().filter(|name| !names.contains(*name)).cloned().collect();
         gone.iter().for_each(|name| known.remove(name));
+        known.whole = true;
+    }
+
+    /// Whether nothing would be learnt from another look at the list.
+    pub(super) fn is_whole(&self) -> bool {
+        self.known.lock().whole
     }
 
     /// Forgets all.
@@ -207,7 +221,6 @@ impl Tools {
     }
 
     /// The tool's `execution.taskSupport`, where the tool is known and says.
-    #[allow(dead_code, reason = "for the calls of 2025-11-25, which may ask for a task")]
     pub(super) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.of(tool)?.task_support
     }

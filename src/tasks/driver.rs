@@ -324,8 +324,7 @@ impl Group {
         self.engine.find(self, key)
     }
 
-    /// The server told of a task by itself (`notifications/tasks`). False where it is none of ours.
-    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
+    /// The server told of a task by itself. False where it is none of ours.
     pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
         let Some(entry) = self.find(server, &task.id) else {
             return false;

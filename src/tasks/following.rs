@@ -33,6 +33,8 @@ pub(crate) struct Following {
     last: Moment,
     /// The start of the newest round trip that was taken in.
     newest: Option<Instant>,
+    /// When the server last told by itself.
+    pushed: Option<Instant>,
     /// Right after creation, until the first good answer.
     grace: Option<Grace>,
     /// Polls fail.
@@ -123,6 +125,7 @@ impl Following {
             polling: false,
             last: at,
             newest: None,
+            pushed: None,
             grace: None,
             fault: None,
             hollow: 0,
@@ -195,6 +198,11 @@ impl Following {
             // It began before one that has been taken in: it tells an older state. The schedule stands.
             return None;
         }
+        if hollow.is_none() && !task.status.is_terminal() && self.is_overtaken(&task, trip) {
+            self.last = at;
+            self.due = self.pace.next(at.now, jitter);
+            return None;
+        }
         if let Some(error) = hollow {
             self.hollow += 1;
             if self.hollow >= MAX_HOLLOW {
@@ -212,12 +220,20 @@ impl Following {
         self.take_in(task, at, recovered, out)
     }
 
+    /// The server told by itself while the poll was on its way, and the poll does not tell of a later moment: the open
+    /// questions in it may be those of before.
+    fn is_overtaken(&self, task: &Task, trip: Trip) -> bool {
+        let newer = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new > old);
+        self.pushed.is_some_and(|pushed| trip.started < pushed) && !self.task.as_ref().is_some_and(newer)
+    }
+
     fn on_pushed(&mut self, task: Arc<Task>, at: Moment, out: &mut Actions) -> Option<End> {
         let older = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new < old);
         if task.check_payload().is_err() || (!task.status.is_terminal() && self.task.as_ref().is_some_and(older)) {
             return None;
         }
         self.grace = None;
+        self.pushed = Some(at.now);
         self.pace.tell(task.poll_interval);
         self.take_in(task, at, false, out)
     }

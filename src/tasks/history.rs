@@ -63,7 +63,8 @@ mod tests {
     use crate::protocol::json::Json;
 
     fn task(status: &str, message: &str) -> Task {
-        let text = format!(r#"{{"taskId":"t","status":"{status}","statusMessage":{},"lastUpdatedAt":"now"}}"#, quote(message));
+        let text =
+            format!(r#"{{"taskId":"t","status":"{status}","statusMessage":{},"lastUpdatedAt":"now"}}"#, quote(message));
         Task::read(&Json::trusted(text)).unwrap()
     }
 

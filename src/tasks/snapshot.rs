@@ -150,6 +150,11 @@ impl Snapshot {
         self.task.as_ref().map(|task| &task.raw)
     }
 
+    /// What the model may be told until the task has ended.
+    pub(crate) fn immediate(&self) -> Option<&str> {
+        self.task.as_ref()?.immediate.as_deref()
+    }
+
     /// True where the time to live has passed.
     pub(crate) fn overdue(&self) -> bool {
         self.overdue

@@ -63,7 +63,6 @@ pub(crate) enum TaskEvent {
     /// `tasks/get` failed.
     PollFailed(Error, Trip),
     /// The server told by itself.
-    #[allow(dead_code, reason = "for subscriptions/listen; its rules are tested")]
     Pushed(Arc<Task>),
     /// A moment that was asked for with `WakeAt` has come.
     Due,

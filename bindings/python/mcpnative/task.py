@@ -112,6 +112,8 @@ class Snapshot:
     tool_result: Any = field(repr=False)
     #: The last answer of the server as it was sent.
     json: Any = field(repr=False)
+    #: What the server offers as a tool result for the model until the task has ended.
+    immediate_response: Optional[str]
     result: Optional[Result]
     error: Optional[McpError]
 
@@ -183,6 +185,7 @@ def take_snapshot(library: Any, key: int) -> Snapshot:
             history=whole(c.SNAPSHOT_HISTORY) or [],
             tool_result=whole(c.SNAPSHOT_TOOL_RESULT),
             json=whole(c.SNAPSHOT_JSON),
+            immediate_response=text(c.SNAPSHOT_IMMEDIATE_RESPONSE),
             result=None if result is None else Result(library, result),
             error=None if error is None else take_error(library, error),
         )

@@ -157,6 +157,25 @@ class Following(ServerTest):
             self.assertEqual(found[0]["result"]["content"][0]["text"], "done")
 
 
+class Legacy(ServerTest):
+    """Tasks of 2025-11-25: the same."""
+
+    script = {"options": {"era": "legacy", "legacy": {"tasks": {"immediate": "I am on it."}}}}
+
+    def test_a_job_that_asks(self) -> None:
+        job = {"steps": 2, "step_ms": 20, "poll_ms": 50, "ask": True}
+        with Client(url=self.url, on_elicitation=lambda question: {"value": "go"}) as client:
+            call = client.start_tool("slow_job", job)
+            self.assertTrue(call.wait_answer(PATIENCE))
+            task = call.task
+            assert task is not None
+            self.assertEqual(task.snapshot().immediate_response, "I am on it.")
+            self.assertIn('"value":"go"', task.result(PATIENCE).text or "")
+            plain = client.call_tool("slow_job", {"steps": 1, "step_ms": 1}, options={"task": False})
+            self.assertEqual(plain.text, "done")
+            self.assertEqual(len(client.request("tasks/list", options={"all_pages": True})["tasks"]), 1)
+
+
 class Questions(ServerTest):
     def ask(self, tool: str, arguments: Any = None, **handlers: Any) -> mcpnative.Result:
         with Client(url=self.url, **handlers) as client:

@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn ids_are_taken_as_written() {
-        let id = |body: &str| id_of(&request(body), b"\"tools/call\"").map(|id| String::from_utf8_lossy(id).into_owned());
+        let id =
+            |body: &str| id_of(&request(body), b"\"tools/call\"").map(|id| String::from_utf8_lossy(id).into_owned());
         assert_eq!(id(r#"{"id":17,"method":"tools/call"}"#).as_deref(), Some("17"));
         assert_eq!(id(r#"{"method":"tools/call","id": "a-1"}"#).as_deref(), Some("\"a-1\""));
         assert_eq!(id(r#"{"id":17,"method":"tools/list"}"#), None);

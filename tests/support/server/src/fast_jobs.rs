@@ -95,7 +95,12 @@ fn micros(time: Duration) -> u32 {
 fn spread(mut values: Vec<u32>) -> Value {
     values.sort_unstable();
     let at = |part: f64| {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index"
+        )]
         let index = (values.len().saturating_sub(1) as f64 * part) as usize;
         values.get(index).map(|us| f64::from(*us) / 1000.0)
     };
