@@ -1,15 +1,16 @@
 #!/bin/sh
-# Measures what a tool call costs through the release library, beside a bare socket that carries the same bytes.
+# Measures what tool calls cost through the release library, beside bare sockets and pipes that carry the same bytes.
 #   run.sh            build, measure, print a table
 #   run.sh write      and put the table into docs/benchmarks.md
-# CALLS and ROUNDS say how much (5000, 9), CORE which core client and server share (the last one), CARGO_TARGET_DIR where
-# the build goes, NO_BUILD=1 that it is there already.
+# CALLS and ROUNDS say how much (5000, 9), THREADS how many call at once (64), CORE which core client and server share where
+# one call follows another (the last one), CARGO_TARGET_DIR where the build goes, NO_BUILD=1 that it is there already.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$top/target}
 mode=${1:-}
 calls=${CALLS:-5000}
 rounds=${ROUNDS:-9}
+threads=${THREADS:-64}
 core=${CORE:-$(($(nproc) - 1))}
 work=$(mktemp -d)
 servers=
@@ -30,15 +31,18 @@ command -v taskset >/dev/null && pin="taskset -c $core"
 [ -n "${NO_BUILD:-}" ] || (cd "$top" && cargo build --release --workspace)
 mkdir -p "$target/benches"
 ln -sf "$target/release/libmcpnative.so" "$target/benches/libmcpnative.so.1"
-bench=$target/benches/call_cost
-# shellcheck disable=SC2086
-${CC:-cc} -std=gnu11 -O2 -Wall -Wextra "-I$top/include" "$top/benches/call_cost.c" -o "$bench" \
-	"$target/benches/libmcpnative.so.1" "-Wl,-rpath,$target/benches" -lpthread
+for name in call_cost pipe_cost many_calls first_answer; do
+	# shellcheck disable=SC2086
+	${CC:-cc} -std=gnu11 -O2 -Wall -Wextra "-I$top/include" "$top/benches/$name.c" -o "$target/benches/$name" \
+		"$target/benches/libmcpnative.so.1" "-Wl,-rpath,$target/benches" -lpthread
+done
+cd "$target/benches"
 
-serve() { # name, arguments: starts a server, leaves its address in $address
+serve() { # name, how it is pinned, arguments: starts a server, leaves its address in $address
 	name=$1
-	shift
-	$pin "$target/release/mcp-test-server" --max-seconds 900 "$@" >"$work/$name" &
+	how=$2
+	shift 2
+	$how "$target/release/mcp-test-server" --max-seconds 900 "$@" >"$work/$name" &
 	servers="$servers $!"
 	tries=0
 	until [ -s "$work/$name" ]; do
@@ -49,28 +53,56 @@ serve() { # name, arguments: starts a server, leaves its address in $address
 	address=$(sed 's/.* //' "$work/$name")
 }
 
-serve http --fast
+serve http "$pin" --fast
 url=$address
-sizes=$($pin timeout 60 "$bench" sizes "$url")
+sizes=$($pin timeout 60 ./call_cost sizes "$url")
 question=${sizes% *}
 answer=${sizes#* }
-serve bare --raw-echo "$question,$answer"
-$pin timeout 600 "$bench" run "$url" "$address" "$question" "$answer" "$calls" "$rounds" >"$work/figures"
+serve bare "$pin" --raw-echo "$question,$answer"
+bare=$address
+# On all cores: here the servers' share of the work counts, too.
+serve wide "" --fast
+wide=$address
+serve plain "" --raw-echo "$question,$answer"
+plain=$address
 
-cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
-{
-	echo "| sequential \`tools/call\` of \`echo\` | median | p99 | CPU time of the client |"
-	echo "| --- | ---: | ---: | ---: |"
-	awk -F '\t' '
+$pin timeout 600 ./call_cost run "$url" "$bare" "$question" "$answer" "$calls" "$rounds" >"$work/figures"
+$pin timeout 600 ./pipe_cost run "$calls" "$rounds" >"$work/pipes"
+timeout 600 ./many_calls "$wide" "$plain" "$question" "$answer" "$threads" $((calls * 10)) "$rounds" >"$work/many"
+timeout 600 ./first_answer run "$wide" "$plain" "$question" "$answer" 51 >"$work/first"
+
+round_trips() { # file, what is bare: rows of a table
+	awk -F '\t' -v name="$2" '
 		$1 ~ /bare$/ { bare = $2; p99 = $3; cpu = $4; which = $1 ~ /^least/ ? "quietest round: " : ""
-			if ($1 !~ /^round/) printf "| %sbare socket | %.1f us | %.1f us | %.1f us |\n", which, $2, $3, $4 }
+			if ($1 !~ /^round/) printf "| %s%s | %.1f us | %.1f us | %.1f us |\n", which, name, $2, $3, $4 }
 		$1 ~ /call$/ && $1 !~ /^round/ {
 			printf "| %sthrough the C ABI | %.1f us | %.1f us | %.1f us |\n", which, $2, $3, $4
 			printf "| %sratio | %.2f | %.2f | %.2f |\n", which, $2 / bare, $3 / p99, $4 / cpu
-		}' "$work/figures"
+		}' "$1"
+}
+
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+{
+	echo "| sequential \`tools/call\` of \`echo\`, HTTP | median | p99 | CPU time of the client |"
+	echo "| --- | ---: | ---: | ---: |"
+	round_trips "$work/figures" "bare socket"
 	echo
-	echo "$rounds rounds of $calls calls each, in turn; medians of the rounds. Request $question bytes, answer $answer bytes."
-	echo "Client and server on ${pin:+one core of }${cpu:-$(uname -m)}, $(nproc) cores; $(uname -s) $(uname -r); $(rustc --version | cut -d' ' -f1,2)."
+	echo "| the same, a child process (stdio) | median | p99 | CPU time of the client |"
+	echo "| --- | ---: | ---: | ---: |"
+	round_trips "$work/pipes" "bare pipes"
+	echo
+	echo "| $threads threads at once, HTTP | calls a second | CPU time of the client, a call |"
+	echo "| --- | ---: | ---: |"
+	awk -F '\t' '$1 == "bare" { printf "| bare sockets | %d | %.1f us |\n", $2, $3; bare = $2; cpu = $3 }
+		$1 == "call" { printf "| through the C ABI | %d | %.1f us |\n| ratio | %.2f | %.2f |\n", $2, $3, $2 / bare, $3 / cpu }' "$work/many"
+	echo
+	echo "| process start to the first answer, HTTP | median |"
+	echo "| --- | ---: |"
+	awk -F '\t' '{ printf "| %s | %.2f ms |\n", $1 == "bare" ? "bare socket" : "through the C ABI (load, open, discover, call)", $2 / 1000 }' "$work/first"
+	echo
+	echo "$rounds rounds of $calls calls each ($((calls * 10)) for the threads), in turn; medians of the rounds. HTTP: request $question bytes, answer $answer bytes;"
+	echo "stdio: $(awk -F '\t' '$1 == "sizes" { print "line in " $2 " bytes, line out " $3 " bytes" }' "$work/pipes"). Sequential: client and server on ${pin:+one core of }${cpu:-$(uname -m)};"
+	echo "the others on all $(nproc) cores, the servers' share included. $(uname -s) $(uname -r); $(rustc --version | cut -d' ' -f1,2)."
 } >"$work/table"
 cat "$work/table"
 [ -z "${SHOW_ROUNDS:-}" ] || grep '^round' "$work/figures"

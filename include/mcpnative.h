@@ -53,6 +53,21 @@
  *   url             the MCP endpoint, http or https; unix:///path, a Unix socket; stream:name, a
  *                   channel of your own (mcp_client_set_stream)                      (or command, or server)
  *   headers         {"Name": "value"}: sent with each request (http)                          {}
+ *   proxy           "env": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and NO_PROXY, as they stand in mcp_client_new();
+ *                   "none"; or a URL, http://user:password@host:port (https:// speaks TLS to the
+ *                   proxy; no socks). https goes through a tunnel (CONNECT), http as a request
+ *                   to the proxy, which looks the server's name up                             "env"
+ *   no_proxy        an array of hosts that are reached without it, instead of NO_PROXY: names
+ *                   (with all below them), addresses, networks (10.0.0.0/8), with a port or
+ *                   without, or "*". Nothing else is, not even localhost                       (NO_PROXY)
+ *   tls             https; files are read and checked by mcp_client_new():
+ *     ca_file       certificates (PEM) of authorities of your own; or ca_pem, the text        (none)
+ *     roots         beside those: "platform", the system's; or "only" yours                   "platform"
+ *     client_cert_file, client_key_file  your certificate with its chain, and its key (PEM: PKCS#8, SEC1,
+ *                   PKCS#1, not encrypted); or client_cert_pem, client_key_pem, the texts     (none)
+ *     server_name   the name that the certificate must have, instead of the URL's host        (the host)
+ *   redirects       "same_origin": 307 and 308 are followed there with method, body and headers, 5 in
+ *                   a row at most; any other is MCP_E_HTTP and named; or "none"               "same_origin"
  *   command         instead of url: a local server, started as a child process: a program on the
  *                   PATH, or with a path. No shell sees it                                    (none)
  *   args            its arguments, an array of strings                                        []
@@ -68,11 +83,14 @@
  *   server          instead of these: an mcpServers entry as other MCP hosts write it ("type", "url", "headers",
  *                   "command", "args", "env", "cwd"); keys that are not known there only warn
  *   client          {"name", "version", "title"}: what the server is told of your program
- *   era             "auto" (the server's first answers tell), "modern" or "legacy"             "auto"
+ *   era             "auto" (the server's first answers tell), "modern" or "legacy": what MCP_SERVER_ERA
+ *                   told in an earlier run may be given back here; a legacy server is then not probed.
+ *                   Where it is wrong, opening ends with MCP_E_VERSION: open with "auto" then      "auto"
  *   timeouts        ms, -1 for no limit:
  *     connect_ms    making a connection                                                       15000
  *     probe_ms      opening: asking the server who it is                                      10000
- *     idle_ms       silence while an answer is awaited; every byte of it starts anew          60000
+ *     idle_ms       silence while an answer is awaited; every byte of it starts anew, but no progress of
+ *                   another request (progress is asked for wherever there is this limit)      60000
  *     total_ms      a whole call; time in which a question is open does not count             300000
  *     close_ms      closing: a mcp_task_cancel() that has not reached the server yet; then each step of a
  *                   child's end (its input ends, a soft signal; then all that it started is killed)  2000
@@ -85,15 +103,18 @@
  *     nesting             depth of arrays and objects                                         128
  *     input_rounds        rounds of questions in one call                                     10
  *     input_requests      questions that are open at once, of a call or of a task             256
+ *     cache_entries       answers that are kept (call option cache); 0 keeps none. Over this limit or the next
+ *                         no call ends: what was used least goes                                  1000
+ *     cache_bytes         their texts together                                                    16777216
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
- *     push          where the server offers it, it tells of tasks by itself (subscriptions/listen), and polls are
- *                   at least 30 s apart; without, or with auto_poll false, they are only polled  true
  *     min_poll_ms   your own least time between polls; the server's wish counts where it is
  *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"
  *     cancel        after mcp_task_cancel(): "follow" to the real end, or "let_go"            "follow"
+ *     keep_ms       how long a server of 2025-11-25 is asked to keep a task and its result; it may
+ *                   decide otherwise                                              (the server's own time)
  *     refused       a question that you refuse and that has no form of refusal:
  *                   "cancel" the task, or let it "wait"                                       "cancel"
  *   input           who answers the server's questions: {"elicitation", "sampling", "roots"}, each
@@ -110,18 +131,18 @@
  *   context         any JSON of yours; kept with the task
  *   total_ms, idle_ms                    instead of those of the settings
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
- *   auto_poll, min_poll_ms               for the task, instead of those of the settings
+ *   task            false: the server must not make a task of the call                        true
+ *   auto_poll, min_poll_ms, keep_ms      for the task, instead of those of the settings
  *   all_pages       for list methods: all pages as one result                                 false
- *
- * ---- Subscriptions (mcp_call_start of subscriptions/listen) -----------------------------------------------------------
- *
- * A call that lasts, with a thread of its own (64 of a client at most; not counted by max_in_flight). Its params:
- * {"notifications": {"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
- * "resourceSubscriptions": ["uri", ...], "taskIds": [...]}}, as far as you want them. A legacy server serves the same
- * call as far as it can. What it hears comes as MCP_EVENT_NOTIFICATION with its call, where it stands as
- * MCP_EVENT_SUBSCRIPTION. It has no limits of time unless its options give some: total_ms ends it, idle_ms counts a
- * silent stream as lost. A stream that is cut is opened again after 500 ms, doubling up to a minute (mcp_client_poke
- * ends the pause); a refusal, the server's own end, mcp_call_cancel() and the client's close end it.
+ *   cache           whether a kept answer to the same request will do (list methods, resources/read and
+ *                   server/discover; others are asked each time). What the server says has changed is
+ *                   never kept, nor are errors, questions and their answers. The cache is this
+ *                   client's alone, whatever the answer's cacheScope:                         "server"
+ *                     "server"         for as long as the answer's own ttlMs says
+ *                     "until_changed"  lists and resources are good, whatever their ttlMs, until the server
+ *                                      tells a change or the session is lost
+ *                     "refresh"        ask the server, and keep the new answer for both
+ *                     "off"            ask the server, and keep nothing
  */
 
 #ifndef MCPNATIVE_H
@@ -342,29 +363,19 @@
 #define MCP_EVENT_TASK_RESUMED 17
 
 /**
- * A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+ * Number of a client: the generation of the server's list of tools, from 1.
  */
-#define MCP_EVENT_SUBSCRIPTION 18
+#define MCP_CLIENT_TOOLS_GENERATION 1
 
 /**
- * State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+ * Number of a client: the generation of its list of prompts.
  */
-#define MCP_SUBSCRIPTION_ACTIVE 1
+#define MCP_CLIENT_PROMPTS_GENERATION 2
 
 /**
- * State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+ * Number of a client: the generation of its lists of resources and resource templates.
  */
-#define MCP_SUBSCRIPTION_LOST 2
-
-/**
- * State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
- */
-#define MCP_SUBSCRIPTION_CATCH_UP 3
-
-/**
- * State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
- */
-#define MCP_SUBSCRIPTION_ENDED 4
+#define MCP_CLIENT_RESOURCES_GENERATION 3
 
 /**
  * Text field: "modern" (per-request metadata) or "legacy" (initialize).
@@ -477,9 +488,16 @@
 #define MCP_SNAPSHOT_INPUTS 8
 
 /**
- * Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
+ * Text field: the last answer of the server, as JSON, byte for byte as sent (of a task of 2025-11-25: in the words of the
+ * extension, with its result, error and questions in it); NULL before the first.
  */
 #define MCP_SNAPSHOT_JSON 9
+
+/**
+ * Text field: what the server offers as a tool result for the model until the task has ended (2025-11-25,
+ * io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
+ */
+#define MCP_SNAPSHOT_IMMEDIATE_RESPONSE 10
 
 /**
  * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
@@ -573,7 +591,7 @@
 #define MCP_REASON_CLOSED 6
 
 /**
- * Text field: the params of a notification, as JSON; of a MCP_EVENT_SUBSCRIPTION what its state says.
+ * Text field: the params of a notification, as JSON.
  */
 #define MCP_EVENT_TEXT_JSON 1
 
@@ -596,11 +614,6 @@
  * Number field: the mcp_status that a call ended with.
  */
 #define MCP_EVENT_NUMBER_STATUS 3
-
-/**
- * Number field: where a subscription stands now, MCP_SUBSCRIPTION_...
- */
-#define MCP_EVENT_NUMBER_SUBSCRIPTION 4
 
 /**
  * Kind of question: a form or a URL for the user (elicitation/create; spec: client/elicitation).
@@ -1044,6 +1057,23 @@ MCP_API const char *mcp_text_get(const mcp_text *text, size_t *length);
 MCP_API mcp_status mcp_text_free(mcp_text *text);
 
 /**
+ * Expand a URI template, as resources/templates/list has them (RFC 6570, all four levels; spec: server/resources).
+ *
+ * @param uri_template  the template, NUL-terminated
+ * @param variables     a JSON object: texts, numbers, booleans, arrays and objects of them. What the template does not
+ *                      name is passed over; what is absent or null is undefined. NULL with length 0 is {}
+ * @param length        its length in bytes
+ * @param out           receives a text of your own, the URI; not NULL
+ * @return MCP_OK; MCP_E_ARGUMENT naming what is wrong; MCP_E_TOO_LARGE beyond 1 MiB
+ * Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_uri_template_expand(const char *uri_template,
+                                   const char *variables,
+                                   size_t length,
+                                   mcp_text **out);
+
+/**
  * Read a text of an error.
  *
  * @param error   an error handle
@@ -1255,7 +1285,8 @@ MCP_API mcp_status mcp_client_server(mcp_client *client, mcp_server **out);
 /**
  * Send a notification, on this thread.
  *
- * The 2026-07-28 revision defines none over HTTP; this is for extensions.
+ * The 2026-07-28 revision defines none over HTTP; there, this is for extensions. notifications/roots/list_changed goes to
+ * a legacy server that was told of roots, and is MCP_E_UNSUPPORTED otherwise: a modern server asks anew.
  *
  * @param client         a client that is open
  * @param method         its method, NUL-terminated
@@ -1264,7 +1295,11 @@ MCP_API mcp_status mcp_client_server(mcp_client *client, mcp_server **out);
  * @return MCP_OK once the server has accepted it; else the error
  * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to the time limits of the settings.   Since: ABI 1
  */
-MCP_API mcp_status mcp_client_notify(mcp_client *client, const char *method, const char *params, size_t params_length);
+MCP_API
+mcp_status mcp_client_notify(mcp_client *client,
+                             const char *method,
+                             const char *params,
+                             size_t params_length);
 
 /**
  * Hint that the network came back or the machine woke: polls that are due or failing are made now, spread over a few
@@ -1278,7 +1313,7 @@ MCP_API mcp_status mcp_client_poke(mcp_client *client);
 
 /**
  * Hand out a client's counters, as a JSON object: calls_in_flight, tasks, events_queued, events_delivered,
- * events_coalesced, events_dropped. Members may be added.
+ * events_coalesced, events_dropped, cache_entries, cache_bytes, cache_hits. Members may be added.
  *
  * @param client  a client handle
  * @param out     receives a text of your own; not NULL
@@ -1288,9 +1323,25 @@ MCP_API mcp_status mcp_client_poke(mcp_client *client);
 MCP_API mcp_status mcp_client_stats(mcp_client *client, mcp_text **out);
 
 /**
+ * Read a number of a client. Asks nobody.
+ *
+ * The three generations grow whenever the server's list is known to have changed: it said so, a listed tool was refused
+ * as none, a new session began, or a page differs from what it was. A host that turned the tools into definitions for
+ * its model reads the number before it lists them; where it is another one later, the work is to be done again.
+ *
+ * @param client  a client handle
+ * @param field   MCP_CLIENT_...
+ * @param out     receives the number; not NULL
+ * @return MCP_OK, MCP_E_ARGUMENT for an unknown field
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t *out);
+
+/**
  * Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,
  * status, status_message, created_at, last_updated_at, ttl_ms (-1: no limit), poll_interval_ms, next_poll_ms (from now),
- * overdue, input_keys. What is not known is null. Members may be added.
+ * overdue, input_keys, result (what the server offers for the model until then). What is not known is null. Members may
+ * be added.
  *
  * @param client         a client handle
  * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
@@ -1839,7 +1890,7 @@ MCP_API mcp_status mcp_task_free(mcp_task *task);
  * Read a text of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_JSON
+ * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
  * @param length    receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1

@@ -404,16 +404,19 @@ fn meta_of_the_caller_goes_in_and_that_of_the_answer_comes_out() {
 }
 
 #[test]
-fn progress_is_asked_for_where_somebody_listens() {
+fn progress_is_asked_for_where_somebody_listens_or_silence_would_end_the_call() {
     let server = TestServer::start(Script::new());
     let listening = Client::recording(&server, json!({}), &[MCP_EVENT_PROGRESS]);
     listening.run("progress", json!({"n": 2})).unwrap();
     assert_eq!(listening.events.nth(MCP_EVENT_PROGRESS, 1).json()["progress"], 1);
-    let deaf = Client::recording(&server, json!({}), &[]);
+    let deaf = Client::recording(&server, json!({"timeouts": {"idle_ms": -1}}), &[]);
     deaf.run("progress", json!({"n": 2})).unwrap();
+    // BR-26 (a): the progress of a server that works in silence keeps the call alive, whoever hears it.
+    let patient = Client::recording(&server, json!({}), &[]);
+    patient.run("progress", json!({"n": 2})).unwrap();
     let tokens: Vec<bool> =
         server.requests_of("tools/call").iter().map(|sent| !sent.at("/params/_meta/progressToken").is_null()).collect();
-    assert_eq!(tokens, [true, false]);
+    assert_eq!(tokens, [true, false, true]);
 }
 
 #[test]

@@ -33,6 +33,26 @@ fn the_committed_header_is_the_generated_one() {
 }
 
 #[test]
+fn no_text_is_ever_the_callers_to_free() {
+    // nispor PR#32: a string that was freed with another allocator. Texts belong to their objects, whatever the way out.
+    let header = std::fs::read_to_string(root().join("include/mcpnative.h")).expect("the header can be read");
+    let declarations: Vec<&str> = header.split("\nMCP_API").skip(1).filter_map(|rest| rest.split(';').next()).collect();
+    assert!(declarations.len() > 80, "{}", declarations.len());
+    for declaration in declarations {
+        let bare = declaration.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!bare.contains("char **"), "a text by an out-parameter has no owner: {bare}");
+        let mutable = bare.match_indices("char *").any(|(at, _)| !bare[..at].ends_with("const "));
+        assert!(!mutable, "only const texts: {bare}");
+        assert!(!bare.contains("string_free") && !bare.contains("mcp_free("), "{bare}");
+        // Whatever is freed is a handle of the library's.
+        if bare.contains("_free(") {
+            assert!(bare.contains("(struct mcp_") || bare.contains("(mcp_"), "{bare}");
+        }
+    }
+    assert!(header.contains("never free a string"), "and the manual says so");
+}
+
+#[test]
 fn the_library_exports_what_the_header_names() {
     // The cdylib lies beside the test's own folder.
     let folder: PathBuf = std::env::current_exe().expect("a test knows its path");

@@ -164,6 +164,7 @@ fn has_word(code: &str, what: &str) -> bool {
 fn http_is_spoken_in_one_room() {
     only("ureq::", &|name| name.starts_with("src/transport/http/"));
     only("ureq::Agent", &|name| name == "src/transport/http/agents.rs");
+    only("rustls::", &|name| name.starts_with("src/transport/http/tls"));
 }
 
 #[test]

@@ -155,6 +155,38 @@ fn design_4_10_a_429_with_a_retry_after_is_sent_once_more_then() {
 }
 
 #[test]
+fn design_4_10_a_503_with_a_retry_after_is_waited_for_where_the_request_only_reads() {
+    let refusal = json!({"http_status": 503, "headers": {"Retry-After": "1"}});
+    for method in ["tools/list", "resources/read", "prompts/get"] {
+        let rule = json!({"match": {"method": method, "nth": 1}, "do": refusal});
+        let server = TestServer::start(Script::new().rule(rule));
+        let client = Client::ready(&server, json!({}));
+        // Whether there is such a thing is not the question.
+        drop(client.request(method, json!({"uri": "test://static-text", "name": "x"})));
+        let sent = server.requests_of(method);
+        assert_eq!(sent.len(), 2, "{method}");
+        assert_ne!(sent[0].at("/id"), sent[1].at("/id"), "{method}: a repeat is a new request");
+        assert!(sent[1].at_us - sent[0].answered_us.unwrap() >= 1_000_000, "{method}: not before the Retry-After");
+    }
+    // Once only.
+    let server = TestServer::start(Script::new().rule(json!({"match": {"method": "tools/list"}, "do": refusal})));
+    let client = Client::ready(&server, json!({}));
+    let failure = client.list_tools().unwrap_err();
+    assert_eq!((failure.http_status, failure.retry_after_ms, failure.retry_safe), (Some(503), Some(1000), true));
+    assert_eq!(server.count_of("tools/list"), 2);
+}
+
+#[test]
+fn design_4_10_a_503_to_a_tool_call_is_reported_with_its_retry_after() {
+    let refusal = json!({"http_status": 503, "headers": {"Retry-After": "1"}});
+    let server = TestServer::start(Script::new().rule(json!({"match": {"method": "tools/call"}, "do": refusal})));
+    let client = Client::ready(&server, json!({}));
+    let failure = client.run("count", json!({})).unwrap_err();
+    assert_eq!((failure.http_status, failure.retry_after_ms), (Some(503), Some(1000)));
+    assert_eq!(server.count_of("tools/call"), 1);
+}
+
+#[test]
 fn design_4_10_a_429_is_reported_at_once_where_its_time_does_not_fit() {
     let rule =
         json!({"match": {"method": "tools/call"}, "do": {"http_status": 429, "headers": {"Retry-After": "3600"}}});
@@ -403,15 +435,59 @@ fn br_13_a_burst_of_progress_harms_nothing() {
 }
 
 #[test]
-fn a_redirection_is_an_answer_and_is_not_followed() {
+fn a_redirect_to_another_origin_is_not_followed_and_is_named() {
     // The headers of the settings, credentials among them, go to nobody else.
     let elsewhere = TestServer::start(Script::new());
-    let location = json!({"Location": elsewhere.url()});
+    let location = json!({"Location": format!("{}?token=canary", elsewhere.url())});
     for status in [301, 302, 303, 307, 308] {
-        let (_server, client) = first_echo(json!({"http_status": status, "headers": location}));
+        let (server, client) = first_echo(json!({"http_status": status, "headers": location}));
         let failure = client.run("echo", json!({})).unwrap_err();
         assert_eq!((failure.status, failure.http_status), (MCP_E_HTTP, Some(status)), "{failure:?}");
+        assert!(failure.message.contains(&format!("redirects to {},", elsewhere.url())), "{failure:?}");
+        assert!(!failure.message.contains("canary"), "{failure:?}");
         client.run("echo", json!({})).unwrap();
+        assert_eq!(server.count_of("tools/call"), 2, "{status}");
     }
     assert_eq!(elsewhere.accepted(), 0);
+}
+
+#[test]
+fn a_redirect_to_the_same_origin_keeps_method_body_and_headers() {
+    for status in [307, 308] {
+        let moved = json!({"http_status": status, "headers": {"Location": "/mcp?moved=1"}, "body": ""});
+        let rule = |nth: u32| json!({"match": {"method": "tools/call", "nth": nth}, "do": moved});
+        let server = TestServer::start(Script::new().rule(rule(1)).rule(rule(3)));
+        let client = Client::ready(&server, json!({"headers": {"Authorization": "Bearer canary"}}));
+        for n in 0..2 {
+            assert_eq!(client.run("count", json!({})).unwrap().text(), Some((n + 1).to_string()), "{status}");
+        }
+        let sent = server.requests_of("tools/call");
+        let paths: Vec<&str> = sent.iter().map(|request| request.path.as_str()).collect();
+        // Not remembered: the next request asks at the old place again.
+        assert_eq!(paths, ["/mcp", "/mcp?moved=1", "/mcp", "/mcp?moved=1"], "{status}");
+        assert_eq!((sent[0].body.as_str(), &sent[0].headers), (sent[1].body.as_str(), &sent[1].headers), "{status}");
+        assert_eq!((server.counter("count"), server.accepted()), (2, 1), "{status}");
+    }
+}
+
+#[test]
+fn a_redirect_is_an_error_where_it_would_lose_the_message_loop_or_is_not_wanted() {
+    let to = |status: u16| json!({"http_status": status, "headers": {"Location": "/mcp"}, "body": ""});
+    let nowhere = json!({"http_status": 307, "body": ""});
+    for (action, settings, times, want) in [
+        (to(301), json!({}), 1, "would lose the message"),
+        (to(302), json!({}), 1, "would lose the message"),
+        (to(303), json!({}), 1, "would lose the message"),
+        (to(307), json!({"redirects": "none"}), 1, "settings.redirects is \"none\""),
+        (to(308), json!({}), 6, "after 5 redirects in a row"),
+        (nowhere, json!({}), 1, "without saying where"),
+    ] {
+        let rule = json!({"match": {"method": "tools/call"}, "do": action});
+        let server = TestServer::start(Script::new().rule(rule));
+        let client = Client::ready(&server, settings);
+        let failure = client.run("count", json!({})).unwrap_err();
+        assert_eq!(failure.status, MCP_E_HTTP, "{failure:?}");
+        assert!(failure.message.contains(want), "{want}: {failure:?}");
+        assert_eq!((server.count_of("tools/call"), server.counter("count")), (times, 0), "{want}");
+    }
 }

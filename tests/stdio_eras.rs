@@ -3,90 +3,12 @@
 
 #[path = "support/abi.rs"]
 mod abi;
-
-use std::path::PathBuf;
+#[path = "support/local.rs"]
+mod local;
 
 use abi::*;
+use local::Local;
 use mcpnative::ffi::server::{MCP_SERVER_ERA, MCP_SERVER_VERSION};
-
-const ARGUMENTS: &str = "MCPNATIVE_TEST_SERVER";
-
-/// Not a test: this program as the server of another one.
-#[test]
-fn the_server() {
-    let Ok(arguments) = std::env::var(ARGUMENTS) else {
-        return;
-    };
-    let arguments: Vec<String> = serde_json::from_str(&arguments).unwrap();
-    mcp_test_server::main(arguments.into_iter());
-    std::process::exit(0);
-}
-
-/// A server to be, and the record that it keeps.
-struct Local {
-    script: Value,
-    record: PathBuf,
-}
-
-impl Local {
-    fn new(name: &str, script: Value) -> Self {
-        let record = std::env::temp_dir().join(format!("mcpnative-eras-{name}-{}", std::process::id()));
-        drop(std::fs::remove_file(&record));
-        Self { script, record }
-    }
-
-    fn settings(&self, more: Value) -> Value {
-        let arguments = json!(["--stdio", "--script-json", self.script.to_string(), "--record", self.record]);
-        let mut all = json!({
-            "command": std::env::current_exe().unwrap(),
-            "args": ["--exact", "the_server", "--nocapture", "--quiet"],
-            "env": {ARGUMENTS: arguments.to_string()},
-        });
-        for (key, value) in more.as_object().unwrap() {
-            all[key] = value.clone();
-        }
-        all
-    }
-
-    fn client(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
-        let client = Client::new(&self.settings(more));
-        prepare(&client);
-        client.open().unwrap();
-        client
-    }
-
-    fn ready(&self, more: Value, prepare: impl FnOnce(&Client)) -> Client {
-        let client = self.client(more, prepare);
-        client.wait_open().unwrap();
-        client
-    }
-
-    /// The methods that it heard, in their order.
-    fn heard(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
-        let mut heard = Vec::<([Option<i64>; 2], String)>::new();
-        for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            // An entry comes again at each change of it; each process counts from its own beginning.
-            let key = ["number", "at_us"].map(|member| entry[member].as_i64());
-            if let Some(method) = entry["method"].as_str()
-                && !heard.iter().any(|(known, _)| *known == key)
-            {
-                heard.push((key, method.to_owned()));
-            }
-        }
-        heard.into_iter().map(|(_, method)| method).collect()
-    }
-
-    fn count(&self, method: &str) -> usize {
-        self.heard().iter().filter(|heard| *heard == method).count()
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.record));
-    }
-}
 
 fn legacy(name: &str) -> Local {
     Local::new(name, json!({"options": {"era": "legacy"}}))
@@ -319,4 +241,158 @@ fn a_local_server_pushes_the_end_of_a_task() {
     assert_eq!(task.end().reason(), "completed");
     assert_eq!((server.count("subscriptions/listen"), server.count("tasks/get")), (1, 0));
     until("the stream ends with its last task", || server.count("notifications/cancelled") == 1);
+}
+
+const KEEP: &str = r#"{"cache":"until_changed"}"#;
+
+#[test]
+fn a_change_that_is_told_on_a_channel_drops_the_list() {
+    let filter = r#"{"notifications":{"toolsListChanged":true}}"#;
+    for era in ["legacy", "modern"] {
+        let server = Local::new(&format!("change-{era}"), json!({"options": {"era": era}}));
+        let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_NOTIFICATION]));
+        let _stream = (era == "modern").then(|| {
+            let stream = client.start_request("subscriptions/listen", filter, r#"{"total_ms":-1,"idle_ms":-1}"#);
+            client.events.nth(MCP_EVENT_NOTIFICATION, 1);
+            stream
+        });
+        let list = || client.request_with("tools/list", "{}", KEEP).unwrap();
+        list();
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (1, [1; 3]), "{era}");
+        client.run("change", json!({"what": "tools"})).unwrap();
+        client.events.until("the change", |events| {
+            events.iter().any(|event| event.method().as_deref() == Some("notifications/tools/list_changed"))
+        });
+        assert_eq!(client.generations(), [2, 1, 1], "{era}");
+        list();
+        list();
+        assert_eq!(server.count("tools/list"), 2, "{era}");
+    }
+}
+
+#[test]
+fn a_process_that_began_anew_is_asked_anew() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    for era in ["legacy", "modern"] {
+        let name = format!("anew-{era}");
+        let server = Local::new(&name, json!({"options": {"era": era}, "rules": [crash]}));
+        let client = server.ready(json!({"era": era}), |_| {});
+        let list = || client.request_with("tools/list", "{}", KEEP).unwrap();
+        list();
+        client.run("count", json!({"name": "n"})).unwrap_err();
+        // The answer that was kept is not used while the server is gone; this request starts it anew.
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (2, [2; 3]), "{era}");
+        list();
+        let asked = server.count("tools/list");
+        list();
+        assert_eq!((server.count("tools/list"), client.generations()), (asked, [2; 3]), "{era}");
+    }
+}
+
+#[test]
+fn any_method_is_cancelled_over_a_channel() {
+    let methods = [
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+        "com.example/act",
+    ];
+    for era in ["legacy", "modern"] {
+        let silent = |method: &&str| json!({"match": {"method": method}, "do": {"never": true}});
+        let rules: Vec<Value> = methods.iter().map(silent).collect();
+        let server = Local::new(&format!("cancel-{era}"), json!({"options": {"era": era}, "rules": rules}));
+        let client = server.ready(json!({"era": era}), |_| {});
+        for (at, method) in methods.iter().enumerate() {
+            let call = client.start_request(method, r#"{"name":"echo","uri":"test://a"}"#, "").unwrap();
+            until(method, || server.count(method) == 1);
+            assert_eq!(call.cancel(), MCP_OK, "{era} {method}");
+            assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CANCELLED, "{era} {method}");
+            until("the server to be told", || server.count("notifications/cancelled") == at + 1);
+        }
+    }
+}
+fn with_tasks(name: &str, tasks: Value) -> Local {
+    Local::new(name, json!({"options": {"era": "legacy", "legacy": {"tasks": tasks}}}))
+}
+
+#[test]
+fn tasks_of_2025_11_25_are_followed_over_a_channel() {
+    // The status comes before the answer that makes the task, as from real servers.
+    let server = with_tasks("tasks", json!({"status": "early"}));
+    let kinds = [
+        MCP_EVENT_TASK_CREATED,
+        MCP_EVENT_CALL_DONE,
+        MCP_EVENT_TASK_STATUS,
+        MCP_EVENT_TASK_DONE,
+        MCP_EVENT_NOTIFICATION,
+        MCP_EVENT_ERROR,
+    ];
+    let client = server.ready(json!({}), |client| {
+        client.record(&kinds);
+        client.on(MCP_EVENT_ELICITATION, |event| {
+            assert_eq!(event.input().unwrap().reply(&json!({"value": "yes"})), Ok(MCP_OK));
+        });
+    });
+    // The polls would come after a minute: what the server tells by itself is enough.
+    let task = client.task("slow_job", json!({"steps": 2, "step_ms": 20, "poll_ms": 60_000, "ask": true}));
+    assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
+    client.events.nth(MCP_EVENT_TASK_DONE, 1);
+    let words = client.events.words(&[]);
+    assert_eq!(words[..2], ["created", "call done"], "{words:?}");
+    assert_eq!(words.last(), Some(&"done"), "{words:?}");
+    assert!(words.len() > 3 && words[2..words.len() - 1].iter().all(|word| *word == "status"), "{words:?}");
+    assert_eq!(server.count("tasks/get"), 0);
+
+    let failed = client.task("fail_job", json!({"steps": 1, "step_ms": 10, "poll_ms": 20})).end();
+    assert_eq!(failed.failure().unwrap().rpc_code, Some(-32050));
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 60_000, "poll_ms": 60_000}));
+    assert_eq!(task.cancel(), MCP_OK);
+    assert_eq!(task.end().reason(), "cancelled");
+}
+
+#[test]
+fn a_task_asks_over_a_channel_by_tasks_result_or_at_once() {
+    for input in ["result", "get"] {
+        let server = with_tasks(&format!("asks-{input}"), json!({"input": input}));
+        let client = server.ready(json!({"timeouts": {"idle_ms": 1_000, "total_ms": 1_500}}), |client| {
+            client.record(&[MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN, MCP_EVENT_TASK_DONE]);
+        });
+        let asking = json!({"steps": 2, "step_ms": 20, "poll_ms": 100, "ask": true});
+        let task = client.task("slow_job", asking.clone());
+        let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
+        assert_eq!(input.task_id().as_deref(), Some(task.id().as_str()));
+        // Longer than every limit of a request: nobody waits for a person by such a limit.
+        let asked = now_ms();
+        until("longer than the limits", || now_ms() - asked > 2_000);
+        assert_eq!(input.reply(&json!({"value": "yes"})), Ok(MCP_OK));
+        assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
+        assert!(client.events.of(MCP_EVENT_INPUT_WITHDRAWN).is_empty());
+        assert_eq!(client.events.of(MCP_EVENT_ELICITATION).len(), 1);
+        assert_eq!(server.count("notifications/cancelled"), 0);
+
+        let task = client.task("slow_job", asking);
+        client.events.nth(MCP_EVENT_ELICITATION, 2);
+        assert_eq!(task.cancel(), MCP_OK);
+        assert_eq!(task.end().reason(), "cancelled");
+        client.events.nth(MCP_EVENT_INPUT_WITHDRAWN, 1);
+    }
+}
+
+#[test]
+fn a_task_of_a_process_that_ended_is_unknown_to_the_next() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    let options = json!({"era": "legacy", "legacy": {"tasks": {"status": "none"}}});
+    let server = Local::new("task-gone", json!({"options": options, "rules": [crash]}));
+    let client = server.ready(json!({"era": "legacy", "restart": {"backoff_ms": 1}}), |_| {});
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 60_000, "poll_ms": 100}));
+    assert_eq!(client.run("count", json!({})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN);
+    // The next poll starts the server again.
+    assert_eq!(task.end().reason(), "unknown");
 }

@@ -20,6 +20,7 @@ type
   PMcpStream = type Pointer;
   PMcpText = type Pointer;
   PPMcpSnapshot = ^PMcpSnapshot;
+  PPMcpTask = ^PMcpTask;
   PMcpSize = ^NativeUInt;
 
   TMcpEventFn = procedure(Event: PMcpEvent; User: Pointer); cdecl;
@@ -85,6 +86,7 @@ const
   MCP_ERROR_RPC_MESSAGE = 2;
   MCP_ERROR_RPC_DATA = 3;
   MCP_ERROR_STDERR = 4;
+  MCP_ERROR_TOOL_RESULT = 8;
   MCP_ERROR_STATUS = 1;
   MCP_ERROR_RPC_CODE = 2;
   MCP_ERROR_HTTP_STATUS = 3;
@@ -125,6 +127,10 @@ const
   MCP_SUBSCRIPTION_CATCH_UP = 3;
   MCP_SUBSCRIPTION_ENDED = 4;
 
+  MCP_CLIENT_TOOLS_GENERATION = 1;
+  MCP_CLIENT_PROMPTS_GENERATION = 2;
+  MCP_CLIENT_RESOURCES_GENERATION = 3;
+
   MCP_SERVER_ERA = 1;
   MCP_SERVER_VERSION = 2;
   MCP_SERVER_INFO = 3;
@@ -151,6 +157,9 @@ const
   MCP_SNAPSHOT_CONTEXT = 7;
   MCP_SNAPSHOT_INPUTS = 8;
   MCP_SNAPSHOT_JSON = 9;
+  MCP_SNAPSHOT_IMMEDIATE_RESPONSE = 10;
+  MCP_SNAPSHOT_HISTORY = 12;
+  MCP_SNAPSHOT_TOOL_RESULT = 13;
   MCP_SNAPSHOT_STATUS = 1;
   MCP_SNAPSHOT_REASON = 2;
   MCP_SNAPSHOT_TTL_MS = 3;
@@ -171,6 +180,8 @@ const
   MCP_REASON_EXPIRED = 4;
   MCP_REASON_UNKNOWN = 5;
   MCP_REASON_CLOSED = 6;
+  MCP_WAIT_ANY = 1;
+  MCP_WAIT_ALL = 2;
 
   MCP_EVENT_TEXT_JSON = 1;
   MCP_EVENT_TEXT_METHOD = 2;
@@ -199,6 +210,7 @@ var
   mcp_log_on: function(Queue: PMcpQueue; Level: Integer; Fn: TMcpLogFn; User: Pointer; Destroy: TMcpDestroyFn): Integer; cdecl;
   mcp_text_get: function(Text: PMcpText; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_text_free: function(Text: PMcpText): Integer; cdecl;
+  mcp_uri_template_expand: function(UriTemplate: PAnsiChar; Variables: PAnsiChar; Length: NativeUInt; out Value: PMcpText): Integer; cdecl;
   mcp_error_text: function(Error: PMcpError; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_error_number: function(Error: PMcpError; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_error_free: function(Error: PMcpError): Integer; cdecl;
@@ -220,6 +232,7 @@ var
   mcp_client_notify: function(Client: PMcpClient; Method: PAnsiChar; Params: PAnsiChar; ParamsLength: NativeUInt): Integer; cdecl;
   mcp_client_poke: function(Client: PMcpClient): Integer; cdecl;
   mcp_client_stats: function(Client: PMcpClient; out Value: PMcpText): Integer; cdecl;
+  mcp_client_number: function(Client: PMcpClient; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_client_tasks: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; out Value: PMcpText): Integer; cdecl;
   mcp_client_check: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; WaitMs: Int64; out Value: PMcpText): Integer; cdecl;
   mcp_server_text: function(Server: PMcpServer; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
@@ -257,6 +270,7 @@ var
   mcp_task_update: function(Task: PMcpTask; Responses: PAnsiChar; Length: NativeUInt; WaitMs: Int64): Integer; cdecl;
   mcp_task_cancel: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_wait: function(Task: PMcpTask; WaitMs: Int64; Value: PPMcpSnapshot): Integer; cdecl;
+  mcp_task_wait_many: function(Tasks: PPMcpTask; Count: NativeUInt; UntilWhat: Integer; WaitMs: Int64; Index: PMcpSize): Integer; cdecl;
   mcp_task_snapshot: function(Task: PMcpTask; out Value: PMcpSnapshot): Integer; cdecl;
   mcp_task_let_go: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_acknowledge: function(Task: PMcpTask): Integer; cdecl;
@@ -300,6 +314,7 @@ begin
   @mcp_log_on := Resolve('mcp_log_on');
   @mcp_text_get := Resolve('mcp_text_get');
   @mcp_text_free := Resolve('mcp_text_free');
+  @mcp_uri_template_expand := Resolve('mcp_uri_template_expand');
   @mcp_error_text := Resolve('mcp_error_text');
   @mcp_error_number := Resolve('mcp_error_number');
   @mcp_error_free := Resolve('mcp_error_free');
@@ -321,6 +336,7 @@ begin
   @mcp_client_notify := Resolve('mcp_client_notify');
   @mcp_client_poke := Resolve('mcp_client_poke');
   @mcp_client_stats := Resolve('mcp_client_stats');
+  @mcp_client_number := Resolve('mcp_client_number');
   @mcp_client_tasks := Resolve('mcp_client_tasks');
   @mcp_client_check := Resolve('mcp_client_check');
   @mcp_server_text := Resolve('mcp_server_text');
@@ -358,6 +374,7 @@ begin
   @mcp_task_update := Resolve('mcp_task_update');
   @mcp_task_cancel := Resolve('mcp_task_cancel');
   @mcp_task_wait := Resolve('mcp_task_wait');
+  @mcp_task_wait_many := Resolve('mcp_task_wait_many');
   @mcp_task_snapshot := Resolve('mcp_task_snapshot');
   @mcp_task_let_go := Resolve('mcp_task_let_go');
   @mcp_task_acknowledge := Resolve('mcp_task_acknowledge');

@@ -15,6 +15,7 @@ type
   TMcpEventThread = McpNative.Channel.TMcpEventThread;
   TMcpErrorInfo = McpNative.Errors.TMcpErrorInfo;
   EMcpError = McpNative.Errors.EMcpError;
+  EMcpSchemaError = McpNative.Result.EMcpSchemaError;
   EMcpLibrary = McpNative.Load.EMcpLibrary;
   TMcpResult = McpNative.Result.TMcpResult;
   TMcpBlock = McpNative.Result.TMcpBlock;
@@ -152,6 +153,24 @@ type
     property TotalMs: Int64 read FTotal write FTotal default 0;
   end;
 
+  { https: PEM files, read and checked when the client opens. '' = none. }
+  TMcpTls = class(TPersistent)
+  private
+    FCaFile: string;
+    FOnlyOwn: Boolean;
+    FClientCertFile: string;
+    FClientKeyFile: string;
+  public
+    procedure Assign(Source: TPersistent); override;
+  published
+    { Certificates of authorities of one's own. }
+    property CaFile: string read FCaFile write FCaFile;
+    { Those alone count, not the system's. }
+    property OnlyOwn: Boolean read FOnlyOwn write FOnlyOwn default False;
+    property ClientCertFile: string read FClientCertFile write FClientCertFile;
+    property ClientKeyFile: string read FClientKeyFile write FClientKeyFile;
+  end;
+
   {$IFNDEF FPC}
   [ComponentPlatformsAttribute(pidWin32 or pidWin64)]
   {$ENDIF}
@@ -163,6 +182,9 @@ type
     FClientName: string;
     FClientVersion: string;
     FTimeouts: TMcpTimeouts;
+    FProxy: string;
+    FNoProxy: string;
+    FTls: TMcpTls;
     FTasks: TMcpTaskOptions;
     FSettings: TStrings;
     FEventThread: TMcpEventThread;
@@ -187,6 +209,7 @@ type
     FOnCallbackError: TMcpExceptionEvent;
     procedure SetHeaders(Value: TStrings);
     procedure SetTimeouts(Value: TMcpTimeouts);
+    procedure SetTls(Value: TMcpTls);
     procedure SetTasks(Value: TMcpTaskOptions);
     procedure SetSettings(Value: TStrings);
     procedure SetEventThread(Value: TMcpEventThread);
@@ -206,6 +229,9 @@ type
     procedure FireNotification(Event: PMcpEvent);
     procedure FireSubscription(Event: PMcpEvent);
     function ServerText(Field: Integer): string;
+    function Number(Field: Integer): Int64;
+    function Part(const Method, ParamsJson, Member: string; WaitMs: Int64; const OptionsJson: string): string;
+    function Complete(const Reference, Argument, Value, ContextJson: string; WaitMs: Int64): string;
   protected
     procedure Loaded; override;
   public
@@ -240,6 +266,28 @@ type
     { Every page of tools/list. Blocks. }
     function ListTools(WaitMs: Int64 = 60000): TMcpTools;
     function ListToolsJson(WaitMs: Int64 = 60000): string;
+    { Every page of a list, as a JSON array. Block. Cache is the call option of that name: 'server', 'until_changed',
+      'refresh', 'off'; '' = 'server'. }
+    function ListPrompts(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    function ListResources(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { ExpandUriTemplate makes URIs of these. }
+    function ListResourceTemplates(WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { The contents of a resource, as a JSON array. Blocks. }
+    function ReadResource(const Uri: string; WaitMs: Int64 = 60000; const Cache: string = ''): string;
+    { A prompt with its arguments filled in, as the server gives it. ArgumentsJson: a JSON object, see McpArgs. Blocks. }
+    function GetPrompt(const Name: string; const ArgumentsJson: string = ''; WaitMs: Int64 = 60000): string;
+    { Completions of an argument, as a JSON object with "values". ContextJson: the arguments that are settled already,
+      a JSON object. Block. }
+    function CompletePrompt(const Prompt, Argument, Value: string; const ContextJson: string = '';
+      WaitMs: Int64 = 60000): string;
+    function CompleteTemplate(const UriTemplate, Argument, Value: string; const ContextJson: string = '';
+      WaitMs: Int64 = 60000): string;
+    { The URI that a template (RFC 6570) makes of the variables, a JSON object; see McpArgs. Asks nobody. }
+    function ExpandUriTemplate(const UriTemplate: string; const VariablesJson: string = ''): string;
+    { These grow whenever the list is known to have changed. Read them before the list. They ask nobody. }
+    function ToolsGeneration: Int64;
+    function PromptsGeneration: Int64;
+    function ResourcesGeneration: Int64;
     { Any request of the protocol, waited for; gives the result as JSON. }
     function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
     { The same without waiting; OnToolResponse tells the outcome. }
@@ -290,6 +338,11 @@ type
     property ClientName: string read FClientName write FClientName;
     property ClientVersion: string read FClientVersion write FClientVersion;
     property Timeouts: TMcpTimeouts read FTimeouts write SetTimeouts;
+    { '' or 'env' = as the environment says, 'none', or http://user:password@host:port. }
+    property Proxy: string read FProxy write FProxy;
+    { Hosts that are reached without the proxy, with commas between them, as in NO_PROXY. '' = as the environment says. }
+    property NoProxy: string read FNoProxy write FNoProxy;
+    property Tls: TMcpTls read FTls write SetTls;
     property Tasks: TMcpTaskOptions read FTasks write SetTasks;
     { More settings, a JSON object with the keys of the library's settings document. It wins over the properties, key by key. }
     property Settings: TStrings read FSettings write SetSettings;
@@ -448,6 +501,9 @@ begin
       Error := Last
     else
       mcp_error_free(Last);
+    { the one failure that has a result all the same }
+    if (Status = MCP_E_SCHEMA) and (mcp_call_result(Call, Handle) = Status) and (Handle <> nil) then
+      raise EMcpSchemaError.CreateAnswer(McpTakeError(Error, Status), TMcpResult.Adopt(Handle));
     RaiseOf(Error, Status);
   finally
     mcp_call_free(Call);
@@ -473,6 +529,8 @@ begin
       McpCheck(mcp_snapshot_result(Snapshot, Handle));
       if Handle = nil then
         McpRaise(MCP_E_INTERNAL, 'the task completed without a result');
+      if (mcp_snapshot_error(Snapshot, Error) = MCP_OK) and (Error <> nil) then
+        raise EMcpSchemaError.CreateAnswer(McpTakeError(Error, MCP_E_SCHEMA), TMcpResult.Adopt(Handle));
       Result := TMcpResult.Adopt(Handle);
       Exit;
     end;
@@ -541,7 +599,8 @@ begin
       mcp_snapshot_free(Snapshot);
       McpRaise(Status, 'the task asks something that the host answers by hand');
     end;
-    McpCheck(Status);
+    if Status <> MCP_E_SCHEMA then { the task has ended, and its snapshot says what is wrong }
+      McpCheck(Status);
     Result := FinishTask(Snapshot);
   finally
     mcp_task_free(Task);
@@ -597,6 +656,21 @@ begin
     inherited Assign(Source);
 end;
 
+{ TMcpTls }
+
+procedure TMcpTls.Assign(Source: TPersistent);
+begin
+  if Source is TMcpTls then
+  begin
+    FCaFile := TMcpTls(Source).CaFile;
+    FOnlyOwn := TMcpTls(Source).OnlyOwn;
+    FClientCertFile := TMcpTls(Source).ClientCertFile;
+    FClientKeyFile := TMcpTls(Source).ClientKeyFile;
+  end
+  else
+    inherited Assign(Source);
+end;
+
 { TMcpClient }
 
 constructor TMcpClient.Create(AOwner: TComponent);
@@ -605,6 +679,7 @@ begin
   FHeaders := TStringList.Create;
   FSettings := TStringList.Create;
   FTimeouts := TMcpTimeouts.Create;
+  FTls := TMcpTls.Create;
   FTasks := TMcpTaskOptions.Create;
   FInputKinds := [ikElicitation];
   FEventThread := etMain;
@@ -614,6 +689,7 @@ destructor TMcpClient.Destroy;
 begin
   DropChannel;
   FTasks.Free;
+  FTls.Free;
   FTimeouts.Free;
   FSettings.Free;
   FHeaders.Free;
@@ -666,6 +742,11 @@ end;
 procedure TMcpClient.SetTimeouts(Value: TMcpTimeouts);
 begin
   FTimeouts.Assign(Value);
+end;
+
+procedure TMcpClient.SetTls(Value: TMcpTls);
+begin
+  FTls.Assign(Value);
 end;
 
 procedure TMcpClient.SetTasks(Value: TMcpTaskOptions);
@@ -733,6 +814,12 @@ var
       Part.Put(Name, Value);
   end;
 
+  procedure FilePath(const Name, Value: string);
+  begin
+    if Value <> '' then
+      Part.Put(Name, Value);
+  end;
+
 begin
   All.Clear;
   if FUrl <> '' then
@@ -771,6 +858,18 @@ begin
   Limit('total_ms', FTimeouts.TotalMs);
   if Part.Count > 0 then
     All.PutRaw('timeouts', Part.Text);
+  if FProxy <> '' then
+    All.Put('proxy', FProxy);
+  if FNoProxy <> '' then
+    All.PutRaw('no_proxy', '[' + McpJsonQuote(FNoProxy) + ']');
+  Part.Clear;
+  FilePath('ca_file', FTls.CaFile);
+  if FTls.OnlyOwn then
+    Part.Put('roots', 'only');
+  FilePath('client_cert_file', FTls.ClientCertFile);
+  FilePath('client_key_file', FTls.ClientKeyFile);
+  if Part.Count > 0 then
+    All.PutRaw('tls', Part.Text);
   Part.Clear;
   Part.PutBool('enabled', FTasks.Enabled);
   Part.PutBool('auto_poll', FTasks.AutoPoll);
@@ -908,6 +1007,108 @@ begin
     Result[I].InputSchema := McpJsonRaw(Items[I], 'inputSchema');
     Result[I].Json := McpStr(Items[I]);
   end;
+end;
+
+{ One member of the result of a request; '' where the server sent none. }
+function TMcpClient.Part(const Method, ParamsJson, Member: string; WaitMs: Int64; const OptionsJson: string): string;
+begin
+  Result := McpJsonRaw(McpUtf8(Request(Method, ParamsJson, WaitMs, OptionsJson)), Member);
+end;
+
+function CacheOption(const Cache: string; AllPages: Boolean): string;
+begin
+  if Cache = '' then
+    Result := McpArgs(['all_pages', AllPages])
+  else
+    Result := McpArgs(['all_pages', AllPages, 'cache', Cache]);
+end;
+
+{ A JSON object that is not empty, with one more member, whose value is JSON. }
+function WithJson(const ObjectJson, Member, ValueJson: string): string;
+begin
+  Result := Copy(ObjectJson, 1, Length(ObjectJson) - 1) + ',"' + Member + '":' + ValueJson + '}';
+end;
+
+function TMcpClient.ListPrompts(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('prompts/list', '', 'prompts', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ListResources(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/list', '', 'resources', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ListResourceTemplates(WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/templates/list', '', 'resourceTemplates', WaitMs, CacheOption(Cache, True));
+end;
+
+function TMcpClient.ReadResource(const Uri: string; WaitMs: Int64; const Cache: string): string;
+begin
+  Result := Part('resources/read', McpArgs(['uri', Uri]), 'contents', WaitMs, CacheOption(Cache, False));
+end;
+
+function TMcpClient.GetPrompt(const Name, ArgumentsJson: string; WaitMs: Int64): string;
+var
+  Params: string;
+begin
+  Params := McpArgs(['name', Name]);
+  if ArgumentsJson <> '' then
+    Params := WithJson(Params, 'arguments', ArgumentsJson);
+  Result := Request('prompts/get', Params, WaitMs);
+end;
+
+function TMcpClient.Complete(const Reference, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+var
+  Params: string;
+begin
+  Params := WithJson('{"ref":' + Reference + '}', 'argument', McpArgs(['name', Argument, 'value', Value]));
+  if ContextJson <> '' then
+    Params := WithJson(Params, 'context', '{"arguments":' + ContextJson + '}');
+  Result := Part('completion/complete', Params, 'completion', WaitMs, '');
+end;
+
+function TMcpClient.CompletePrompt(const Prompt, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+begin
+  Result := Complete(McpArgs(['type', 'ref/prompt', 'name', Prompt]), Argument, Value, ContextJson, WaitMs);
+end;
+
+function TMcpClient.CompleteTemplate(const UriTemplate, Argument, Value, ContextJson: string; WaitMs: Int64): string;
+begin
+  Result := Complete(McpArgs(['type', 'ref/resource', 'uri', UriTemplate]), Argument, Value, ContextJson, WaitMs);
+end;
+
+function TMcpClient.ExpandUriTemplate(const UriTemplate, VariablesJson: string): string;
+var
+  Template, Variables: UTF8String;
+  Text: PMcpText;
+begin
+  Live; { so that the library is there }
+  Template := McpIdent(UriTemplate);
+  Variables := McpUtf8(VariablesJson);
+  McpCheck(mcp_uri_template_expand(PAnsiChar(Template), PAnsiChar(Variables), Length(Variables), Text));
+  Result := McpStr(TakeText(Text));
+end;
+
+function TMcpClient.Number(Field: Integer): Int64;
+begin
+  McpCheck(mcp_client_number(Live.Client, Field, Result));
+end;
+
+function TMcpClient.ToolsGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_TOOLS_GENERATION);
+end;
+
+function TMcpClient.PromptsGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_PROMPTS_GENERATION);
+end;
+
+function TMcpClient.ResourcesGeneration: Int64;
+begin
+  Result := Number(MCP_CLIENT_RESOURCES_GENERATION);
 end;
 
 function TMcpClient.Request(const Method, ParamsJson: string; WaitMs: Int64; const OptionsJson: string): string;
@@ -1216,15 +1417,15 @@ begin
     Status := Integer(EventNumber(Event, MCP_EVENT_NUMBER_STATUS));
     Response.FError := McpNoError;
     if Status < 0 then
-      Response.FError := EventError(Event, Status)
-    else if (mcp_event_call(Event, Call) = MCP_OK) and (Call <> nil) then
+      Response.FError := EventError(Event, Status);
+    if ((Status >= 0) or (Status = MCP_E_SCHEMA)) and (mcp_event_call(Event, Call) = MCP_OK) and (Call <> nil) then
       try
         if Status = MCP_S_TASK then
         begin
           if (mcp_call_task(Call, Task) = MCP_OK) and (Task <> nil) then
             Response.FTask := TMcpTask.Adopt(FChannel, Task, nil);
         end
-        else if (mcp_call_result(Call, Answer) = MCP_OK) and (Answer <> nil) then
+        else if (mcp_call_result(Call, Answer) = Status) and (Answer <> nil) then
           Response.FResult := TMcpResult.Adopt(Answer);
       finally
         mcp_call_free(Call);

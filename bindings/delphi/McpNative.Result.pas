@@ -45,7 +45,29 @@ type
     property Blocks[Index: Integer]: TMcpBlock read GetBlock;
   end;
 
+  { A tool's result does not match its output schema (setting "validate"). Answer is what came, and the exception's. }
+  EMcpSchemaError = class(EMcpError)
+  private
+    FAnswer: TMcpResult;
+  public
+    constructor CreateAnswer(const AInfo: TMcpErrorInfo; AAnswer: TMcpResult);
+    destructor Destroy; override;
+    property Answer: TMcpResult read FAnswer;
+  end;
+
 implementation
+
+constructor EMcpSchemaError.CreateAnswer(const AInfo: TMcpErrorInfo; AAnswer: TMcpResult);
+begin
+  inherited CreateInfo(AInfo);
+  FAnswer := AAnswer;
+end;
+
+destructor EMcpSchemaError.Destroy;
+begin
+  FAnswer.Free;
+  inherited Destroy;
+end;
 
 constructor TMcpResult.Adopt(Handle: PMcpResult);
 begin

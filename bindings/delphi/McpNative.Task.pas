@@ -39,6 +39,7 @@ type
     function GetContext: string;
     function GetStatus: TMcpTaskStatus;
     function GetStatusMessage: string;
+    function GetImmediateResponse: string;
     function GetCreatedAt: TDateTime;
     function GetLastUpdatedAt: TDateTime;
     function GetTTLMs: Int64;
@@ -83,6 +84,8 @@ type
     property Context: string read GetContext;
     property Status: TMcpTaskStatus read GetStatus;
     property StatusMessage: string read GetStatusMessage;
+    { What the server offers as a tool result for the model until the task has ended. }
+    property ImmediateResponse: string read GetImmediateResponse;
     { UTC; 0 when the server told none. }
     property CreatedAt: TDateTime read GetCreatedAt;
     property LastUpdatedAt: TDateTime read GetLastUpdatedAt;
@@ -207,10 +210,11 @@ var
   Snapshot: PMcpSnapshot;
 begin
   Status := FChannel.WaitTask(FHandle, WaitMs, Snapshot);
-  if Status <> MCP_E_INPUT_REQUIRED then
+  if (Status <> MCP_E_INPUT_REQUIRED) and (Status <> MCP_E_SCHEMA) then
     McpCheck(Status);
   Take(Snapshot);
-  Result := Status = MCP_OK;
+  { with MCP_E_SCHEMA it has ended: Error says what is wrong with the result }
+  Result := (Status = MCP_OK) or (Status = MCP_E_SCHEMA);
 end;
 
 procedure TMcpTask.LetGo;
@@ -272,6 +276,11 @@ end;
 function TMcpTask.GetStatusMessage: string;
 begin
   Result := Part(MCP_SNAPSHOT_MESSAGE);
+end;
+
+function TMcpTask.GetImmediateResponse: string;
+begin
+  Result := Part(MCP_SNAPSHOT_IMMEDIATE_RESPONSE);
 end;
 
 function TMcpTask.GetCreatedAt: TDateTime;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::call::{Call, CallEnd, CallState, Phase, gave_up};
+use crate::client::call::{Call, CallState, Phase, gave_up};
+use crate::client::end::CallEnd;
 use crate::client::event::{Event, EventKind};
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::settings::InputPolicy;

@@ -11,41 +11,30 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cancel::{CancelToken, Wake, Why};
 use crate::client::asking::Round;
+use crate::client::end::CallEnd;
 use crate::client::event::{Event, EventKind};
-use crate::client::follow::{TaskHandle, Waited, check_questions};
+use crate::client::follow::{Host, TaskHandle, Waited, check_questions};
 use crate::client::handle::{Client, guarded};
 use crate::client::input::Input;
 use crate::client::life::Activity;
 use crate::client::logging::{LogLevel, log};
 use crate::client::options::CallOptions;
-use crate::client::settings::InputPolicy;
+use crate::client::settings::{InputPolicy, Validation};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{Answer, InputRound};
-use crate::protocol::content::ResultView;
 use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry, SubscriptionState};
+use crate::session::{Note, Request, Retry, SubscriptionState, TaskWish};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
 use crate::transport::Scope;
 
-/// A `Retry-After` of a 429 is waited for up to here; longer ones are for the host to decide (chosen).
+/// A `Retry-After` of a refusal is waited for up to here; longer ones are for the host to decide (chosen).
 const MAX_TURN: Duration = Duration::from_secs(30);
-
-/// How a call ended.
-#[derive(Clone, Debug)]
-pub(crate) enum CallEnd {
-    /// With a result.
-    Result(Arc<ResultView>),
-    /// With a task, which is followed; the call holds it.
-    Task,
-    /// With an error.
-    Failed(Error),
-}
 
 pub(super) enum Phase {
     /// A step runs, or is about to.
@@ -139,9 +128,14 @@ impl Call {
             request.params.meta = Some(meta.clone());
         }
         request.params.meta.as_deref().map_or(Ok(()), check_host)?;
-        request.progress = client.mailbox().wants(EventKind::Progress);
+        let timeouts = client.settings().timeouts;
+        // Without a token a server that works in silence could not say so, and would be given up (BR-26).
+        let silence_ends = options.idle.unwrap_or(timeouts.idle).is_some();
+        request.progress = silence_ends || client.mailbox().wants(EventKind::Progress);
+        request.task = TaskWish { never: !options.task, keep: options.keep.or(client.settings().tasks.keep) };
+        request.cache = options.cache;
         // A subscription lasts until somebody ends it.
-        let limit = if request.method == method::LISTEN { None } else { client.settings().timeouts.total };
+        let limit = if request.method == method::LISTEN { None } else { timeouts.total };
         let total = options.total.unwrap_or(limit);
         let id = client.next_call_id();
         request.call = Some(id);
@@ -322,7 +316,7 @@ impl Call {
             state.left = left.map(|left| left.saturating_sub(spent).max(Duration::from_millis(1)));
         }
         match answered {
-            Ok(Answer::Complete(result)) => Step::Over(CallEnd::Result(Arc::new(ResultView::new(result)))),
+            Ok(Answer::Complete(result)) => Step::Over(self.judged(result)),
             Ok(Answer::Task(seed)) => Step::Task(seed),
             Ok(Answer::InputRequired(round)) => Step::Asked(round),
             Err(error) => {
@@ -369,10 +363,15 @@ impl Call {
     }
 
     /// 429 is a refusal, not an unknown fate: where the server says when, and the time fits, the request is sent once
-    /// more then (design rule 10). True once that moment has come.
+    /// more then (design rule 10). A 503 may come from behind work that was done, so only what reads is sent again.
+    /// True once that moment has come.
     fn waits_for_turn(self: &Arc<Self>, error: &Error, total: Deadline) -> bool {
-        let Some(wait) = error.retry_after().filter(|wait| error.http_status() == Some(429) && *wait <= MAX_TURN)
-        else {
+        let refused = match error.http_status() {
+            Some(429) => true,
+            Some(503) => method::only_reads(&self.request.method),
+            Some(_) | None => false,
+        };
+        let Some(wait) = error.retry_after().filter(|wait| refused && *wait <= MAX_TURN) else {
             return false;
         };
         let turn = Deadline::after(self.client.clock().now(), Some(wait), Budget::Wait);
@@ -381,6 +380,17 @@ impl Call {
         }
         self.pause(turn);
         true
+    }
+
+    /// The end of a call with this result: a tool's is held against its output schema.
+    fn judged(&self, result: Json) -> CallEnd {
+        let tool = self.request.params.name.as_deref().filter(|_| self.request.method == method::TOOLS_CALL);
+        let flaw = tool.and_then(|tool| self.client.flaw(tool, &result, self.validation()));
+        CallEnd::of_result(result, flaw)
+    }
+
+    fn validation(&self) -> Validation {
+        self.options.validation.unwrap_or(self.client.settings().validation)
     }
 
     fn follow(self: &Arc<Self>, seed: Task) -> Result<Held> {
@@ -398,7 +408,7 @@ impl Call {
             min_poll: self.options.min_poll.unwrap_or(defaults.min_poll),
             ..defaults
         };
-        let held = client.follow(seed, about, self.id, options)?;
+        let held = client.follow(seed, about, Host::new(client, Some(self.id), self.validation()), options)?;
         if self.token.cancelled() == Some(Why::Host) {
             // The cancel came too late to stop the request; what the host meant is the work.
             held.entry().cancel();
@@ -421,7 +431,9 @@ impl Call {
             end
         } else {
             match (self.token.cancelled(), end) {
-                (Some(why), CallEnd::Result(_) | CallEnd::Task) => CallEnd::Failed(self.cancel_error(why)),
+                (Some(why), CallEnd::Result(_) | CallEnd::Unfit(..) | CallEnd::Task) => {
+                    CallEnd::Failed(self.cancel_error(why))
+                }
                 (_, end) => end,
             }
         };
@@ -442,10 +454,7 @@ impl Call {
             event.subscription = Some(SubscriptionState::Ended);
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
-            event.error = match &end {
-                CallEnd::Failed(error) => Some(error.clone()),
-                CallEnd::Result(_) | CallEnd::Task => None,
-            };
+            event.error = end.error().cloned();
             self.client.mailbox().post(event);
         }
         // The caller of a call that is waited for has its end in hand.
@@ -454,9 +463,7 @@ impl Call {
             event.call = Some(self.clone());
             event.call_id = Some(self.id);
             event.task = self.task();
-            if let CallEnd::Failed(error) = end {
-                event.error = Some(error);
-            }
+            event.error = end.error().cloned();
             self.client.mailbox().post(event);
         }
         self.client.remove_call(self.id);

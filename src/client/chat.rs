@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::client::call::CallEnd;
+use crate::client::end::CallEnd;
 use crate::client::follow::TaskHandle;
 use crate::client::handle::Client;
 use crate::client::settings::Doc;
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
-use crate::protocol::content::ResultView;
 use crate::protocol::json::{Json, quote};
 use crate::protocol::task::Ttl;
 use crate::tasks::EndReason;
@@ -20,6 +19,8 @@ use crate::tasks::snapshot::Snapshot;
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     tool_call_id: Option<String>,
+    /// Members that the context of the call must have, with these values: a conversation's id, say.
+    context: Option<Value>,
 }
 
 impl Filter {
@@ -34,14 +35,23 @@ impl Filter {
         let value: Value = serde_json::from_str(text)
             .map_err(|fault| Error::new(Kind::Argument, format!("the filter is not valid JSON: {fault}")))?;
         let mut doc = Doc::of(value, "filter")?;
-        let filter = Self { tool_call_id: doc.text("tool_call_id")? };
+        let filter = Self { tool_call_id: doc.text("tool_call_id")?, context: doc.object("context")?.map(Doc::rest) };
         doc.finish()?;
         Ok(filter)
     }
 
     fn takes(&self, snapshot: &Snapshot) -> bool {
-        self.tool_call_id.is_none() || self.tool_call_id == snapshot.about().tool_call_id
+        let about = snapshot.about();
+        let by_call = self.tool_call_id.is_none() || self.tool_call_id == about.tool_call_id;
+        by_call && self.context.as_ref().is_none_or(|wanted| has_members(about.host.as_ref(), wanted))
     }
+}
+
+fn has_members(context: Option<&Json>, wanted: &Value) -> bool {
+    let (Some(context), Value::Object(wanted)) = (context.map(Json::value), wanted) else {
+        return false;
+    };
+    wanted.iter().all(|(name, value)| context.get(name) == Some(value))
 }
 
 /// The tasks that have not ended, as a JSON array.
@@ -56,7 +66,7 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
             let next = snapshot.next_poll_due().map(|at| at.saturating_duration_since(now).as_millis());
             format!(
                 "{{{},\"status_message\":{},\"created_at\":{},\"last_updated_at\":{},\"ttl_ms\":{},\"poll_interval_ms\":{},\
-                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}]}}",
+                 \"next_poll_ms\":{},\"overdue\":{},\"input_keys\":[{}],\"result\":{}}}",
                 identity(&snapshot),
                 optional(snapshot.message()),
                 optional(snapshot.created_at()),
@@ -65,7 +75,8 @@ pub(crate) fn pending(client: &Arc<Client>, filter: &Filter) -> String {
                 snapshot.poll_interval().map_or_else(null, |wait| wait.as_millis().to_string()),
                 next.map_or_else(null, |ms| ms.to_string()),
                 snapshot.overdue(),
-                keys.join(",")
+                keys.join(","),
+                snapshot.immediate().map_or_else(null, text_result)
             )
         })
         .collect();
@@ -132,26 +143,40 @@ pub(crate) fn reason_word(reason: EndReason) -> &'static str {
 
 /// The end of a task as a tool result: its own, or one with `isError` that says in words what happened.
 pub(crate) fn tool_result(snapshot: &Snapshot) -> Json {
-    if let Some(result) = snapshot.result() {
+    if let Some(result) = snapshot.result().filter(|_| snapshot.flaw().is_none()) {
         return result.clone();
     }
-    let text = match end_error(snapshot) {
-        Some(error) => error.message().to_owned(),
-        None => "the task has not ended".to_owned(),
-    };
-    Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(&text)))
+    match (end_error(snapshot), snapshot.immediate()) {
+        (Some(error), _) => error_result(&error),
+        (None, Some(text)) => Json::trusted(text_result(text)),
+        (None, None) => words("the task has not ended"),
+    }
+}
+
+/// A failure as a tool result with `isError`, for a conversation that must not stick.
+pub(crate) fn error_result(error: &Error) -> Json {
+    words(error.message())
+}
+
+fn words(text: &str) -> Json {
+    Json::trusted(format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", quote(text)))
+}
+
+/// What the server offers for the model until the task has ended, as a tool result.
+fn text_result(text: &str) -> String {
+    format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(text))
 }
 
 /// The end of a task as the end of the call that waits for it.
 pub(crate) fn call_end(snapshot: &Snapshot) -> CallEnd {
     match (snapshot.result(), end_error(snapshot)) {
-        (Some(result), _) => CallEnd::Result(Arc::new(ResultView::new(result.clone()))),
+        (Some(result), flaw) => CallEnd::of_result(result.clone(), flaw),
         (None, Some(error)) => CallEnd::Failed(error),
         (None, None) => CallEnd::Failed(Error::new(Kind::Internal, "the task has not ended")),
     }
 }
 
-/// Why a task that ended has no result.
+/// Why a task that ended has no result, or what is wrong with the one it has.
 pub(crate) fn end_error(snapshot: &Snapshot) -> Option<Error> {
     let reason = snapshot.end_reason()?;
     let message = |text: &str| match snapshot.message() {
@@ -160,7 +185,7 @@ pub(crate) fn end_error(snapshot: &Snapshot) -> Option<Error> {
     };
     let own = |kind, text: &str| Some(snapshot.error().cloned().unwrap_or_else(|| Error::new(kind, message(text))));
     match reason {
-        EndReason::Completed => None,
+        EndReason::Completed => snapshot.flaw().cloned(),
         EndReason::Failed => match snapshot.fault() {
             Some(fault) => Some(Error::from_rpc(fault.clone()).with_kind(Kind::TaskFailed)),
             None => own(Kind::TaskFailed, "the task failed"),

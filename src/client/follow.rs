@@ -12,25 +12,22 @@ use crate::client::handle::Client;
 use crate::client::input::{Asker, Input, decline, event_kind};
 use crate::client::life::Activity;
 use crate::client::logging::{LogLevel, log};
-use crate::client::settings::{InputPolicy, Settings, Timeouts};
+use crate::client::settings::{InputPolicy, Settings, Timeouts, Validation};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::answer::Answer;
-use crate::protocol::input::{InputAnswer, InputKind, InputRequest, write_responses};
+use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::subscription::{TASK_IDS, texts_of};
 use crate::protocol::task::{NOTIFICATION, Task};
-use crate::session::{Note, Request, Retry, Session, SubscriptionState};
+use crate::session::{Note, Request, Session, SubscriptionState};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
+use crate::tasks::ledger::TaskAbout;
 use crate::tasks::snapshot::Snapshot;
 use crate::tasks::{Announcement, EndReason, Heard, TaskHost, TaskWire};
 use crate::transport::Scope;
-
-/// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
-const INVALID_PARAMS: i64 = -32602;
 
 /// The server's side of a client's tasks.
 pub(crate) struct Wire {
@@ -46,24 +43,32 @@ impl Wire {
         Self { session, clock, timeouts: settings.timeouts, most_questions }
     }
 
-    fn ask(&self, of_method: &str, params: &str, cancel: &CancelToken) -> Result<Json> {
+    fn trip<T>(
+        &self,
+        cancel: &CancelToken,
+        trip: impl FnOnce(&Scope<'_>, &mut dyn FnMut(Note)) -> Result<T>,
+    ) -> Result<T> {
         let scope = Scope {
             cancel,
             total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
             idle: self.timeouts.idle,
             connect: self.timeouts.connect,
         };
-        let mut notes = |note: Note| {
-            if let Note::Oddity(line) = note {
-                log(LogLevel::Warn, || line);
-            }
+        let mut notes = |note: Note| match note {
+            Note::Oddity(line) => log(LogLevel::Warn, || line),
+            // A change of a list may be told on any stream.
+            Note::Other { method, params } => self.session.hear(&method, &params),
+            // What it says of a task is said again by the next poll.
+            Note::Task(_)
+            | Note::Progress(_)
+            | Note::ProgressOf { .. }
+            | Note::Log(_)
+            | Note::Asked(_)
+            | Note::Withdrawn(_)
+            | Note::Subscription(_)
+            | Note::Stderr(_) => {}
         };
-        match self.session.ask(&Request::new(of_method, params)?, &Retry::default(), &scope, &mut notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+        trip(&scope, &mut notes)
     }
 }
 
@@ -77,25 +82,17 @@ impl Wire {
 
 impl TaskWire for Wire {
     fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task> {
-        let answered = self.ask(method::TASKS_GET, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel);
-        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
-            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
-            _ => error,
-        })?;
-        let task = self.read(&result)?;
-        if task.id != task_id {
-            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
-        }
+        let task = self.trip(cancel, |scope, mut notes| self.session.task_get(task_id, scope, &mut notes))?;
+        check_questions(&task, self.most_questions)?;
         Ok(task)
     }
 
     fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()> {
-        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(task_id), write_responses(answers));
-        self.ask(method::TASKS_UPDATE, &params, cancel).map(drop)
+        self.trip(cancel, |scope, mut notes| self.session.task_update(task_id, answers, scope, &mut notes))
     }
 
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()> {
-        self.ask(method::TASKS_CANCEL, &format!("{{\"taskId\":{}}}", quote(task_id)), cancel).map(drop)
+        self.trip(cancel, |scope, mut notes| self.session.task_cancel(task_id, scope, &mut notes))
     }
 
     fn listen(
@@ -128,7 +125,8 @@ impl TaskWire for Wire {
             }
             Note::Oddity(line) => log(LogLevel::Warn, || line),
             // "MUST NOT be sent on the subscriptions/listen stream for a task" (tasks extension, "Task Notifications").
-            Note::Progress(_)
+            Note::Task(_)
+            | Note::Progress(_)
             | Note::ProgressOf { .. }
             | Note::Log(_)
             | Note::Asked(_)
@@ -158,6 +156,7 @@ pub(crate) fn check_questions(task: &Task, most: usize) -> Result<()> {
 pub(crate) struct Host {
     client: Weak<Client>,
     call_id: Option<i64>,
+    validation: Validation,
     /// The questions asked by events and not yet withdrawn.
     inputs: Mutex<Vec<Arc<Input>>>,
     /// From the first event to the last: keeps the client from ending before the terminal event is in its mailbox.
@@ -166,8 +165,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>) -> Arc<Self> {
-        Arc::new(Self { client: Arc::downgrade(client), call_id, inputs: Mutex::default(), activity: Mutex::default() })
+    pub(crate) fn new(client: &Arc<Client>, call_id: Option<i64>, validation: Validation) -> Arc<Self> {
+        Arc::new(Self {
+            client: Arc::downgrade(client),
+            call_id,
+            validation,
+            inputs: Mutex::default(),
+            activity: Mutex::default(),
+        })
     }
 
     /// Holds the activity while events may come. What is returned is to be dropped after the event is posted.
@@ -233,6 +238,10 @@ impl Host {
 }
 
 impl TaskHost for Host {
+    fn flaw(&self, about: &TaskAbout, result: &Json) -> Option<Error> {
+        self.client.upgrade()?.flaw(&about.tool, result, self.validation)
+    }
+
     fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement) {
         let Some(client) = self.client.upgrade() else {
             return;
@@ -254,7 +263,10 @@ impl TaskHost for Host {
             Announcement::Status => EventKind::TaskStatus,
             Announcement::Overdue => EventKind::TaskOverdue,
             Announcement::Recovered => EventKind::TaskRecovered,
-            Announcement::Ended(_) => EventKind::TaskDone,
+            Announcement::Ended(_) => {
+                event.error = snapshot.flaw().cloned();
+                EventKind::TaskDone
+            }
             Announcement::Degraded(error) => {
                 event.error = Some(error);
                 EventKind::TaskDegraded
@@ -266,10 +278,14 @@ impl TaskHost for Host {
                 EventKind::Error
             }
         };
-        let ended = event.kind == EventKind::TaskDone;
+        let (created, ended) = (event.kind == EventKind::TaskCreated, event.kind == EventKind::TaskDone);
         client.mailbox().post(event);
         client.kick();
+        if created {
+            client.task_followed(entry.key());
+        }
         if ended {
+            client.task_over(entry.key());
             let inputs = std::mem::take(&mut *self.inputs.lock());
             drop(inputs);
         }
@@ -360,15 +376,26 @@ impl TaskHandle {
         if self.client.settings().tasks.cancel_refused { self.cancel().map(drop) } else { Ok(()) }
     }
 
+    /// Whether a question waits for the host's hand.
+    pub(super) fn asks(&self, snapshot: &Snapshot) -> bool {
+        let mut open = snapshot.inputs().iter();
+        open.any(|input| {
+            self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
+        })
+    }
+
+    pub(super) fn entry(&self) -> &Arc<TaskEntry> {
+        &self.entry
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
     /// Waits for the end, or for a question to the host's hand.
     pub(crate) fn wait(&self, deadline: Deadline) -> Waited {
         let never = CancelToken::new();
-        let asks = |snapshot: &Snapshot| {
-            let mut open = snapshot.inputs().iter();
-            open.any(|input| {
-                self.client.policy(input.request.kind) == InputPolicy::Manual && self.entry.is_open(&input.request.key)
-            })
-        };
+        let asks = |snapshot: &Snapshot| self.asks(snapshot);
         let ready = |snapshot: &Snapshot| snapshot.has_ended() || asks(snapshot);
         if let Some(queue) = self.client.serving_queue() {
             queue.serve_until(deadline, || ready(&self.snapshot()));
@@ -406,11 +433,12 @@ mod tests {
     use mcp_test_server::{Script, TestServer};
 
     use super::*;
-    use crate::client::call::{Call, CallEnd};
+    use crate::client::call::Call;
+    use crate::client::end::CallEnd;
     use crate::client::event::Handler;
     use crate::client::options::CallOptions;
     use crate::client::settings::Settings;
-    use crate::protocol::json::Json;
+    use crate::session::Request;
 
     struct Count(Arc<AtomicUsize>);
 

@@ -20,14 +20,15 @@ use crate::client::logging::{LogLevel, log};
 use crate::client::mailbox::{Counters, Mailbox, Outlet};
 use crate::client::queue::{Queue, in_callback};
 use crate::client::runtime::Runtime;
-use crate::client::settings::{InputPolicy, Settings};
+use crate::client::settings::{InputPolicy, Settings, Validation};
 use crate::client::target::reach;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
 use crate::protocol::json::{Json, quote};
-use crate::session::{Asides, Means, Note, Outside, Patience, Session, SessionSettings};
+use crate::protocol::method::ListKind;
+use crate::session::{Asides, Kept, Means, Note, Outside, Patience, Session, SessionSettings};
 use crate::tasks::driver::Group;
 use crate::tasks::ledger::{Ledger, MemoryLedger};
 use crate::transport::stream::{HostStream, StreamSlot};
@@ -68,7 +69,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Checks everything and touches nothing.
+    /// Checks everything: reads the files that the settings name, and the environment; touches nothing else.
     pub(crate) fn new(settings: Settings) -> Result<Arc<Self>> {
         let runtime = Runtime::current();
         let reach = reach(&settings, &runtime.clock, &runtime.spawn)?;
@@ -210,6 +211,20 @@ impl Client {
         })
     }
 
+    /// What is wrong with a tool's result by its output schema, where anybody asks.
+    pub(crate) fn flaw(&self, tool: &str, result: &Json, validation: Validation) -> Option<Error> {
+        if validation == Validation::Off {
+            return None;
+        }
+        let mut notes = |note: Note| self.note(None, note);
+        let flaw = self.session().ok()?.check_result(tool, result, &mut notes).err()?;
+        if validation == Validation::Warn {
+            log(LogLevel::Warn, || flaw.message().to_owned());
+            return None;
+        }
+        Some(flaw)
+    }
+
     /// The limits of a round trip of this client's.
     pub(crate) fn scope<'a>(&self, cancel: &'a CancelToken, deadline: Deadline) -> Scope<'a> {
         let timeouts = self.settings.timeouts;
@@ -221,10 +236,17 @@ impl Client {
     pub(crate) fn stats(&self) -> String {
         let Counters { queued, delivered, coalesced, dropped } = self.mailbox.counters();
         let (calls, tasks) = (self.calls.lock().len(), self.entries().len());
+        let Kept { entries, bytes, hits } = self.link.get().map(|link| link.session.kept()).unwrap_or_default();
         format!(
             "{{\"calls_in_flight\":{calls},\"tasks\":{tasks},\"events_queued\":{queued},\"events_delivered\":{delivered},\
-             \"events_coalesced\":{coalesced},\"events_dropped\":{dropped}}}"
+             \"events_coalesced\":{coalesced},\"events_dropped\":{dropped},\"cache_entries\":{entries},\"cache_bytes\":{bytes},\
+             \"cache_hits\":{hits}}}"
         )
+    }
+
+    /// How often a list of the server's is known to have changed, from 1.
+    pub(crate) fn generation(&self, kind: ListKind) -> u64 {
+        self.link.get().map_or(1, |link| link.session.generation(kind))
     }
 
     /// The manual queue, where this thread is the one that serves it and is not inside a callback.
@@ -250,6 +272,7 @@ impl Client {
         match note {
             Note::Asked(question) => return self.asked(call, question),
             Note::Withdrawn(key) => return self.taken_back(call, &key),
+            Note::Task(task) => return self.task_told(*task),
             Note::Progress(params) => {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);
@@ -272,6 +295,11 @@ impl Client {
                 event.json = Some(params);
             }
             Note::Other { method, params } => {
+                // On whatever way it came: all of them end here, but for those on the stream of a task's poll (`follow.rs`).
+                // The host hears of it when old answers are forgotten.
+                if let Some(link) = self.link.get() {
+                    link.session.hear(&method, &params);
+                }
                 event.method = Some(method);
                 event.json = Some(params);
             }

@@ -3,17 +3,18 @@
 //!
 //! In reading order. What is wanted: `settings.rs` the document of a connection, `target.rs` which server it names and how
 //! that is reached, `options.rs` the document of a call. The client: `handle.rs` what it is made of, `life.rs` its life,
-//! `flights.rs` the turns of its calls, `ties.rs` its tasks. The work: `call.rs` a request from start to end, `asking.rs`
+//! `flights.rs` the turns of its calls, `ties.rs` its tasks. The work: `call.rs` a request from start to end, `end.rs` that end, `asking.rs`
 //! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
 //! `follow.rs` how tasks meet the client (wire and host of `tasks`), `chat.rs` pending tasks and their outcomes as tool
 //! results. What is told: `event.rs`, `mailbox.rs` a client's events in order, `queue.rs` who delivers them, `logging.rs`
-//! the host's log hook. Underneath: `wait.rs` the host's waits, `runtime.rs` the threads (it alone starts any), `pool.rs`
+//! the host's log hook. Underneath: `wait.rs` the host's waits, `wait_many.rs` those for several tasks, `runtime.rs` the threads (it alone starts any), `pool.rs`
 //! workers.
 
 mod asked;
 mod asking;
 mod call;
 pub(crate) mod chat;
+mod end;
 mod event;
 mod flights;
 mod follow;
@@ -22,6 +23,7 @@ pub(crate) mod input;
 mod life;
 mod logging;
 mod mailbox;
+mod network;
 mod options;
 mod pool;
 mod queue;
@@ -30,8 +32,10 @@ mod settings;
 mod target;
 mod ties;
 mod wait;
+mod wait_many;
 
-pub(crate) use call::{Call, CallEnd, CallWait};
+pub(crate) use call::{Call, CallWait};
+pub(crate) use end::CallEnd;
 pub(crate) use event::{Event, EventKind, Handler};
 pub(crate) use follow::{TaskHandle, Waited};
 pub(crate) use handle::Client;
@@ -42,6 +46,7 @@ pub(crate) use queue::{Queue, as_callback, in_callback};
 pub(crate) use runtime::shutdown;
 pub(crate) use settings::Settings;
 pub(crate) use wait::{now, wait_from_ms};
+pub(crate) use wait_many::{Until, WaitedMany, wait_many};
 
 pub(crate) use crate::tasks::snapshot::Snapshot;
 pub(crate) use crate::transport::stream::{HostEnd, HostStream};

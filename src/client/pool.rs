@@ -12,6 +12,10 @@ use crate::spawn::{Job, Spawn};
 
 /// How long a worker waits for more. Chosen so that a burst each second keeps its workers, and a quiet program has none.
 const IDLE: Duration = Duration::from_secs(5);
+/// So many wait that long; those beyond, which only a large burst needs, leave soon (chosen).
+const KEPT: usize = 16;
+/// How long those wait.
+const SOON: Duration = Duration::from_millis(200);
 
 struct State {
     jobs: VecDeque<Job>,
@@ -111,7 +115,8 @@ impl Pool {
                 return None;
             }
             state.idle += 1;
-            let timed_out = self.work.wait_for(&mut state, IDLE).timed_out();
+            let patience = if state.workers > KEPT { SOON } else { IDLE };
+            let timed_out = self.work.wait_for(&mut state, patience).timed_out();
             state.idle -= 1;
             if timed_out && state.jobs.is_empty() {
                 state.workers -= 1;

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::client::network::{self, Network};
+use crate::client::options::MOST_KEEP_MS;
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
+use crate::transport::http::proxy_password;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -22,6 +25,26 @@ pub(crate) enum InputPolicy {
     Manual,
     /// Nobody.
     Refuse,
+}
+
+/// What becomes of a result that does not match its tool's output schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// The call ends with the error, the result beside it.
+    Error,
+    /// A line in the log.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+/// Reads `validate`, of the settings or of a call's options.
+pub(crate) fn read_validation(doc: &mut Doc) -> Result<Option<Validation>> {
+    Ok(doc.word("validate", &["error", "warn", "off"])?.map(|word| match word {
+        "warn" => Validation::Warn,
+        "off" => Validation::Off,
+        _ => Validation::Error,
+    }))
 }
 
 /// The time limits; `None` is no limit.
@@ -44,6 +67,8 @@ pub(crate) struct TaskSettings {
     pub min_poll: Duration,
     pub stop_at_ttl: bool,
     pub follow_cancel: bool,
+    /// How long a server that can be told so (2025-11-25) shall keep a task; its own wish otherwise.
+    pub keep: Option<Duration>,
     /// What becomes of a task that asks what the host refuses and that has no form of refusal.
     pub cancel_refused: bool,
 }
@@ -52,6 +77,7 @@ pub(crate) struct TaskSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) target: Target,
+    pub(crate) network: Network,
     pub(crate) restart: RestartPolicy,
     pub(crate) client_info: String,
     pub(crate) era: EraChoice,
@@ -64,6 +90,7 @@ pub(crate) struct Settings {
     pub(crate) max_in_flight: usize,
     pub(crate) queue_limit: usize,
     pub(crate) log_level: Option<String>,
+    pub(crate) validation: Validation,
     /// Keys of the `server` entry that the library does not know.
     pub(crate) warnings: Vec<String>,
 }
@@ -80,8 +107,11 @@ impl Settings {
         let mut doc = Doc::of(value, "settings")?;
         check_keys(&doc)?;
         let mut warnings = Vec::new();
+        let target = Target::read(&mut doc, &mut warnings)?;
+        let network = Network::read(&mut doc, &target)?;
         let settings = Self {
-            target: Target::read(&mut doc, &mut warnings)?,
+            target,
+            network,
             restart: read_restart(&mut doc)?,
             client_info: read_client(&mut doc)?,
             era: read_era(&mut doc)?,
@@ -93,6 +123,7 @@ impl Settings {
             max_in_flight: doc.count("max_in_flight", 1, 65_536)?.unwrap_or(256),
             queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
+            validation: read_validation(&mut doc)?.unwrap_or(Validation::Error),
             warnings,
         };
         Ok(settings)
@@ -107,6 +138,7 @@ impl Settings {
         };
         let values =
             headers.iter().flat_map(|(_, value)| [value.as_str(), value.rsplit(' ').next().unwrap_or_default()]);
+        let values = values.chain(proxy_password(&self.network.proxy));
         let mut secrets: Vec<String> = values.filter(|text| text.len() >= SHORTEST).map(str::to_owned).collect();
         // The longest first, so that no rest of it stays.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -119,12 +151,13 @@ impl Settings {
     pub(crate) fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.target.hash(&mut hasher);
+        self.network.hash(&mut hasher);
         hasher.finish()
     }
 }
 
 /// The keys of the document.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "url",
     "headers",
     "server",
@@ -144,13 +177,15 @@ const KEYS: [&str; 19] = [
     "max_in_flight",
     "queue_limit",
     "log_level",
+    "validate",
 ];
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.
 fn check_keys(doc: &Doc) -> Result<()> {
-    match doc.members.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    let known = |key: &&str| KEYS.contains(key) || network::KEYS.contains(key);
+    match doc.members.keys().map(String::as_str).find(|key| !known(key)) {
         None => Ok(()),
-        Some(key) if key == "mcpServers" => {
+        Some("mcpServers") => {
             Err(Error::new(Kind::Argument, "settings.mcpServers: give one of its entries, as settings.server"))
         }
         Some(key) => {
@@ -212,6 +247,8 @@ fn read_limits(doc: &mut Doc) -> Result<Limits> {
             ("nesting", &mut limits.nesting, 8),
             ("input_rounds", &mut limits.input_rounds, 0),
             ("input_requests", &mut limits.input_requests, 1),
+            ("cache_entries", &mut limits.cache_entries, 0),
+            ("cache_bytes", &mut limits.cache_bytes, 0),
         ] {
             if let Some(value) = part.count(key, least, MOST)? {
                 *slot = value;
@@ -231,6 +268,7 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
         min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
+        keep: part.count("keep_ms", 1, MOST_KEEP_MS)?.map(|ms| Duration::from_millis(ms as u64)),
         cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
     };
     part.finish()?;
@@ -293,6 +331,11 @@ impl Doc {
 
     pub(crate) fn empty(path: &str) -> Self {
         Self { path: path.to_owned(), members: Map::new() }
+    }
+
+    /// What was not taken, as it is: for an object of the host's own.
+    pub(crate) fn rest(self) -> Value {
+        Value::Object(self.members)
     }
 
     /// Where in the document it stands.
@@ -441,6 +484,12 @@ mod tests {
             (
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
                 "settings.tasks.enabled: expected true or false but found a string",
+            ),
+            (r#"{"url":"u","validate":"x"}"#, "settings.validate: expected one of error, warn, off but found x"),
+            (r#"{"url":"u","validate":true}"#, "settings.validate: expected a string but found a boolean"),
+            (
+                r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
+                "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
             ),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (

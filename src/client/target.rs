@@ -169,7 +169,8 @@ pub(crate) fn read_restart(doc: &mut Doc) -> Result<RestartPolicy> {
     Ok(policy)
 }
 
-/// Makes the transport. Touches nothing outside the process.
+/// Makes the transport. Reads the environment and the files that the settings name, and touches nothing else outside
+/// the process.
 pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Reach> {
     let line_bytes = settings.limits.stdio_line_bytes;
     let mut stream = None;
@@ -180,6 +181,10 @@ pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn
                 headers: headers.clone(),
                 limits: settings.limits.clone(),
                 user_agent: concat!("mcpnative/", env!("CARGO_PKG_VERSION")).to_owned(),
+                proxy: settings.network.proxy.clone(),
+                no_proxy: settings.network.no_proxy.clone(),
+                tls: settings.network.tls.clone(),
+                follow: settings.network.follow,
             };
             let transport = Arc::new(HttpTransport::new(http, clock.clone(), spawn.clone())?);
             return Ok(Reach { transport, channel: None, stream: None });

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::client::follow::{Host, TaskHandle};
 use crate::client::handle::{Client, Link};
+use crate::client::life::State;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::task::Task;
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::{Held, Links, TaskEntry};
-use crate::tasks::ledger::{Record, TaskAbout};
+use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
 
 impl Client {
     /// The tasks that are followed, oldest first.
@@ -28,15 +29,15 @@ impl Client {
         self: &Arc<Self>,
         seed: Task,
         about: TaskAbout,
-        call: i64,
+        host: Arc<Host>,
         options: FollowOptions,
     ) -> Result<Held> {
         let link = self.link()?;
-        link.group.follow(seed, about, self.links(link, Some(call), options))
+        link.group.follow(seed, about, self.links(link, host, options))
     }
 
-    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
-        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    fn links(&self, link: &Link, host: Arc<Host>, options: FollowOptions) -> Links {
+        Links { wire: link.wire.clone(), host, ledger: self.ledger.clone(), options }
     }
 
     /// The name of the server in the ledger.
@@ -66,7 +67,8 @@ impl Client {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
-        let links = self.links(link, None, self.follow_options());
+        let host = Host::new(self, None, self.settings.validation);
+        let links = self.links(link, host, self.follow_options());
         let held = link.group.adopt(task_id, self.about(), links)?;
         Ok(TaskHandle::new(held.start(), self))
     }
@@ -79,6 +81,27 @@ impl Client {
             min_poll: tasks.min_poll,
             stop_at_ttl: tasks.stop_at_ttl,
             follow_cancel: tasks.follow_cancel,
+        }
+    }
+
+    /// The server told of a task by itself; one that is not followed is passed over.
+    pub(super) fn task_told(&self, task: Task) {
+        if let Some(link) = self.link.get() {
+            link.group.pushed(self.server(), task);
+        }
+    }
+
+    /// A task is listed from now on: what the server told of it before was told to nobody.
+    pub(super) fn task_followed(&self, key: &TaskKey) {
+        if let Some(link) = self.link.get() {
+            link.session.task_followed(&key.id);
+        }
+    }
+
+    /// A task has ended: the session keeps nothing of it. A close ends the whole session.
+    pub(super) fn task_over(&self, key: &TaskKey) {
+        if let Some(link) = self.link.get().filter(|_| self.state() == State::Ready) {
+            link.session.task_over(&key.id);
         }
     }
 

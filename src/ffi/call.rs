@@ -79,8 +79,8 @@ pub unsafe extern "C" fn mcp_tool_call(
 /// @param options_length    its length in bytes
 /// @param wait_ms           the limit for all of it, in ms; -1: none but those of the settings, which a task does not have
 /// @param out               receives the call, also where it failed; not NULL
-/// @return MCP_OK: mcp_call_result() has the result; MCP_E_TIMEOUT; MCP_E_INPUT_REQUIRED; else the call's error. *out is
-///         NULL where nothing was sent for a fault of the caller's
+/// @return MCP_OK: mcp_call_result() has the result; MCP_E_SCHEMA: it has one that does not match; MCP_E_TIMEOUT;
+///         MCP_E_INPUT_REQUIRED; else the call's error. *out is NULL where nothing was sent for a fault of the caller's
 /// Ownership: free *out with mcp_call_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_tool_run(
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn mcp_tool_list(client: *mut mcp_client, wait_ms: i64, ou
             let deadline = wait_from_ms(client.clock().as_ref(), wait_ms);
             let options = CallOptions::read("{\"all_pages\":true}")?;
             match Call::run(&client, Request::new("tools/list", "{}")?, options, deadline)?.end() {
-                Some(CallEnd::Result(result)) => Ok(result.json().text().to_owned()),
+                Some(CallEnd::Result(result) | CallEnd::Unfit(result, _)) => Ok(result.json().text().to_owned()),
                 Some(CallEnd::Failed(error)) => Err(error),
                 Some(CallEnd::Task) | None => Err(Error::new(Kind::Internal, "tools/list did not end")),
             }
@@ -255,7 +255,8 @@ pub unsafe extern "C" fn mcp_call_status(call: *const mcp_call) -> mcp_status {
 ///
 /// @param call  a call handle
 /// @param out   receives an immutable result of your own, or NULL; not NULL itself
-/// @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none
+/// @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none; MCP_E_SCHEMA where the
+///         result does not match its tool's outputSchema: *out is written all the same
 /// Ownership: free *out with mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_call_result(call: *const mcp_call, out: *mut *mut mcp_result) -> mcp_status {
@@ -263,12 +264,14 @@ pub unsafe extern "C" fn mcp_call_result(call: *const mcp_call, out: *mut *mut m
         // SAFETY: NULL or writable, by the contract of this function.
         let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
         let end = get::<Call>(call)?.object.end();
-        let result = match &end {
-            Some(CallEnd::Result(result)) => Some(result.clone()),
-            Some(CallEnd::Task | CallEnd::Failed(_)) => None,
-            None => return Ok(MCP_S_PENDING),
+        let Some(end) = end else {
+            return Ok(MCP_S_PENDING);
         };
-        put_some(out, result)
+        let there = put_some(out, end.result().cloned())?;
+        match end {
+            CallEnd::Unfit(_, error) => Err(error),
+            CallEnd::Result(_) | CallEnd::Task | CallEnd::Failed(_) => Ok(there),
+        }
     })
 }
 
@@ -276,7 +279,8 @@ pub unsafe extern "C" fn mcp_call_result(call: *const mcp_call, out: *mut *mut m
 ///
 /// @param call  a call handle
 /// @param out   receives an error of your own, or NULL; not NULL itself
-/// @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail
+/// @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail. MCP_E_SCHEMA in the error tells of a
+///         result that does not match: mcp_call_result() has it
 /// Ownership: free *out with mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_call_error(call: *const mcp_call, out: *mut *mut mcp_error) -> mcp_status {
@@ -284,12 +288,10 @@ pub unsafe extern "C" fn mcp_call_error(call: *const mcp_call, out: *mut *mut mc
         // SAFETY: NULL or writable, by the contract of this function.
         let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
         let end = get::<Call>(call)?.object.end();
-        let error = match end {
-            Some(CallEnd::Failed(error)) => Some(Arc::new(error)),
-            Some(CallEnd::Result(_) | CallEnd::Task) => None,
-            None => return Ok(MCP_S_PENDING),
+        let Some(end) = end else {
+            return Ok(MCP_S_PENDING);
         };
-        put_some(out, error)
+        put_some(out, end.error().cloned().map(Arc::new))
     })
 }
 
@@ -397,7 +399,7 @@ fn waited(wait: Option<CallWait>) -> Result<mcp_status> {
         Some(CallWait::InputRequired) => {
             Err(Error::new(Kind::InputRequired, "the server asks something that the host answers by hand"))
         }
-        Some(CallWait::Over(CallEnd::Failed(error))) => Err(error),
+        Some(CallWait::Over(CallEnd::Failed(error) | CallEnd::Unfit(_, error))) => Err(error),
         Some(CallWait::Over(end)) => Ok(end_status(&end)),
     }
 }
@@ -407,7 +409,7 @@ pub(super) fn end_status(end: &CallEnd) -> mcp_status {
     match end {
         CallEnd::Result(_) => MCP_OK,
         CallEnd::Task => MCP_S_TASK,
-        CallEnd::Failed(error) => error.kind().status(),
+        CallEnd::Failed(error) | CallEnd::Unfit(_, error) => error.kind().status(),
     }
 }
 

@@ -9,11 +9,13 @@ use crate::error::{Error, Kind, Result};
 use crate::ffi::callback::{EventCallback, User, mcp_destroy_fn, mcp_event_fn};
 use crate::ffi::guard::{Function, fine, status, value};
 use crate::ffi::handle::{free, get, put};
+use crate::ffi::library::unknown_field;
 use crate::ffi::queue::mcp_queue;
 use crate::ffi::server::mcp_server;
 use crate::ffi::status::{MCP_OK, MCP_S_ALREADY_DONE, MCP_S_TIMEOUT, mcp_status};
 use crate::ffi::text::{name_in, out, text_in};
 use crate::ffi::text_object::mcp_text;
+use crate::protocol::method::ListKind;
 
 /// A client of one server.
 pub struct mcp_client {
@@ -81,6 +83,13 @@ pub const MCP_SUBSCRIPTION_LOST: i32 = 2;
 pub const MCP_SUBSCRIPTION_CATCH_UP: i32 = 3;
 /// State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
 pub const MCP_SUBSCRIPTION_ENDED: i32 = 4;
+
+/// Number of a client: the generation of the server's list of tools, from 1.
+pub const MCP_CLIENT_TOOLS_GENERATION: i32 = 1;
+/// Number of a client: the generation of its list of prompts.
+pub const MCP_CLIENT_PROMPTS_GENERATION: i32 = 2;
+/// Number of a client: the generation of its lists of resources and resource templates.
+pub const MCP_CLIENT_RESOURCES_GENERATION: i32 = 3;
 
 /// Make a client from its settings. Checks everything and touches nothing: no network, no thread.
 ///
@@ -257,7 +266,8 @@ pub unsafe extern "C" fn mcp_client_server(client: *mut mcp_client, out: *mut *m
 
 /// Send a notification, on this thread.
 ///
-/// The 2026-07-28 revision defines none over HTTP; this is for extensions.
+/// The 2026-07-28 revision defines none over HTTP; there, this is for extensions. notifications/roots/list_changed goes to
+/// a legacy server that was told of roots, and is MCP_E_UNSUPPORTED otherwise: a modern server asks anew.
 ///
 /// @param client         a client that is open
 /// @param method         its method, NUL-terminated
@@ -299,7 +309,7 @@ pub unsafe extern "C" fn mcp_client_poke(client: *mut mcp_client) -> mcp_status 
 }
 
 /// Hand out a client's counters, as a JSON object: calls_in_flight, tasks, events_queued, events_delivered,
-/// events_coalesced, events_dropped. Members may be added.
+/// events_coalesced, events_dropped, cache_entries, cache_bytes, cache_hits. Members may be added.
 ///
 /// @param client  a client handle
 /// @param out     receives a text of your own; not NULL
@@ -311,12 +321,42 @@ pub unsafe extern "C" fn mcp_client_stats(client: *mut mcp_client, out: *mut *mu
     unsafe { text_out(Function::mcp_client_stats, out, || Ok(get::<Client>(client)?.object.stats())) }
 }
 
+/// Read a number of a client. Asks nobody.
+///
+/// The three generations grow whenever the server's list is known to have changed: it said so, a listed tool was refused
+/// as none, a new session began, or a page differs from what it was. A host that turned the tools into definitions for
+/// its model reads the number before it lists them; where it is another one later, the work is to be done again.
+///
+/// @param client  a client handle
+/// @param field   MCP_CLIENT_...
+/// @param out     receives the number; not NULL
+/// @return MCP_OK, MCP_E_ARGUMENT for an unknown field
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_client_number(client: *mut mcp_client, field: i32, out: *mut i64) -> mcp_status {
+    fine(Function::mcp_client_number, || {
+        // SAFETY: NULL or writable, by the contract of this function.
+        let out = unsafe { self::out(out, 0) }?;
+        let client = get::<Client>(client)?.object.clone();
+        let kind = match field {
+            MCP_CLIENT_TOOLS_GENERATION => ListKind::Tools,
+            MCP_CLIENT_PROMPTS_GENERATION => ListKind::Prompts,
+            MCP_CLIENT_RESOURCES_GENERATION => ListKind::Resources,
+            other => return Err(unknown_field(other)),
+        };
+        *out = i64::try_from(client.generation(kind)).unwrap_or(i64::MAX);
+        Ok(())
+    })
+}
+
 /// Hand out the tasks of a client that have not ended, as a JSON array of objects: task_id, tool, tool_call_id, context,
 /// status, status_message, created_at, last_updated_at, ttl_ms (-1: no limit), poll_interval_ms, next_poll_ms (from now),
-/// overdue, input_keys. What is not known is null. Members may be added.
+/// overdue, input_keys, result (what the server offers for the model until then). What is not known is null. Members may
+/// be added.
 ///
 /// @param client         a client handle
-/// @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+/// @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+///                       those whose context has these members with these values, e.g. a conversation's id
 /// @param filter_length  its length in bytes
 /// @param out            receives a text of your own; not NULL
 /// @return MCP_OK, MCP_E_ARGUMENT naming what is wrong
@@ -344,7 +384,8 @@ pub unsafe extern "C" fn mcp_client_tasks(
 /// result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
 ///
 /// @param client         a client that is open
-/// @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+/// @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+///                       those whose context has these members with these values, e.g. a conversation's id
 /// @param filter_length  its length in bytes
 /// @param wait_ms        the limit for the polls, in ms; -1 for those of the settings
 /// @param out            receives a text of your own; not NULL

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use crate::client::chat::error_result;
 use crate::error::Error;
 use crate::ffi::guard::{Function, fine, status};
 use crate::ffi::handle::{free, get};
@@ -23,6 +24,9 @@ pub const MCP_ERROR_RPC_DATA: i32 = 3;
 /// Text field: the end of what the server's process said on its standard error (16 KiB at most), where its end is the
 /// reason.
 pub const MCP_ERROR_STDERR: i32 = 4;
+/// Text field: the failure as a tool result, JSON with isError and the message as its text: what a chat loop hands to its
+/// model for a call that failed in whatever way, so that the conversation goes on.
+pub const MCP_ERROR_TOOL_RESULT: i32 = 8;
 
 /// Number field: the mcp_status.
 pub const MCP_ERROR_STATUS: i32 = 1;
@@ -42,7 +46,7 @@ pub const MCP_ERROR_EXIT_SIGNAL: i32 = 7;
 /// Read a text of an error.
 ///
 /// @param error   an error handle
-/// @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
+/// @param field   MCP_ERROR_MESSAGE to MCP_ERROR_TOOL_RESULT
 /// @param length  receives the length in bytes without the NUL, or NULL
 /// @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
 /// Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -52,6 +56,7 @@ pub unsafe extern "C" fn mcp_error_text(error: *const mcp_error, field: i32, len
         MCP_ERROR_MESSAGE => Ok(Some(error.message().to_owned())),
         MCP_ERROR_RPC_MESSAGE => Ok(error.rpc().map(|fault| fault.message.clone())),
         MCP_ERROR_RPC_DATA => Ok(error.rpc().and_then(|fault| fault.data.clone())),
+        MCP_ERROR_TOOL_RESULT => Ok(Some(error_result(error).text().to_owned())),
         MCP_ERROR_STDERR => Ok(error.child().map(|end| end.stderr.clone())),
         other => Err(unknown_field(other)),
     };

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::client::chat::{end_error, ttl_number};
+use crate::client::chat::{end_error, tool_result, ttl_number};
 use crate::client::input::write_questions;
 use crate::client::{Snapshot, now};
 use crate::error::Result;
@@ -40,8 +40,18 @@ pub const MCP_SNAPSHOT_TOOL_CALL_ID: i32 = 6;
 pub const MCP_SNAPSHOT_CONTEXT: i32 = 7;
 /// Text field: the open questions, as a JSON array of {key, method, params}.
 pub const MCP_SNAPSHOT_INPUTS: i32 = 8;
-/// Text field: the last answer of the server, as JSON, byte for byte as sent; NULL before the first.
+/// Text field: the last answer of the server, as JSON, byte for byte as sent (of a task of 2025-11-25: in the words of the
+/// extension, with its result, error and questions in it); NULL before the first.
 pub const MCP_SNAPSHOT_JSON: i32 = 9;
+/// Text field: what the server offers as a tool result for the model until the task has ended (2025-11-25,
+/// io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
+pub const MCP_SNAPSHOT_IMMEDIATE_RESPONSE: i32 = 10;
+/// Text field: progress in words: a JSON array of {status, message, last_updated_at}, one entry for each change that was
+/// seen, oldest first; the latest 32, messages cut at 1 KiB.
+pub const MCP_SNAPSHOT_HISTORY: i32 = 12;
+/// Text field: the end of the task as a tool result, JSON: the tool's own, or one with isError and a text that says how the
+/// task ended; NULL where it has not ended.
+pub const MCP_SNAPSHOT_TOOL_RESULT: i32 = 13;
 
 /// Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
 /// as it last stood: whether it has ended says REASON.
@@ -86,7 +96,7 @@ pub const MCP_REASON_CLOSED: i32 = 6;
 /// Read a text of a snapshot.
 ///
 /// @param snapshot  a snapshot handle
-/// @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_JSON
+/// @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_TOOL_RESULT
 /// @param length    receives the length in bytes without the NUL, or NULL
 /// @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
 /// Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -111,7 +121,10 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
         MCP_SNAPSHOT_TOOL_CALL_ID => about.tool_call_id.clone(),
         MCP_SNAPSHOT_CONTEXT => about.host.as_ref().map(|json| json.text().to_owned()),
         MCP_SNAPSHOT_INPUTS => Some(write_questions(snapshot.inputs().iter().map(|input| &input.request))),
+        MCP_SNAPSHOT_HISTORY => Some(snapshot.history()),
+        MCP_SNAPSHOT_TOOL_RESULT => snapshot.has_ended().then(|| tool_result(snapshot).text().to_owned()),
         MCP_SNAPSHOT_JSON => snapshot.raw().map(|json| json.text().to_owned()),
+        MCP_SNAPSHOT_IMMEDIATE_RESPONSE => snapshot.immediate().map(str::to_owned),
         other => return Err(unknown_field(other)),
     })
 }
@@ -183,7 +196,8 @@ pub unsafe extern "C" fn mcp_snapshot_result(snapshot: *const mcp_snapshot, out:
     })
 }
 
-/// Hand out why a task ended without a result, or, before its end, why its polls fail.
+/// Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+/// before its end, why its polls fail.
 ///
 /// A failed task's error carries the code, message and data of the server's JSON-RPC error.
 ///

@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use crate::client::input::read_answers;
-use crate::client::{Client, TaskHandle, Waited, wait_from_ms};
-use crate::error::{Error, Kind};
+use crate::client::{Client, TaskHandle, Until, Waited, WaitedMany, wait_from_ms, wait_many};
+use crate::error::{Error, Kind, Result};
 use crate::ffi::client::mcp_client;
 use crate::ffi::guard::{Function, fine, status};
 use crate::ffi::handle::{free, get, put};
@@ -106,8 +106,9 @@ pub unsafe extern "C" fn mcp_task_cancel(task: *mut mcp_task) -> mcp_status {
 /// @param task     a task handle
 /// @param wait_ms  how long, in ms; -1 without limit
 /// @param out      receives a snapshot of your own in each of the outcomes below, or NULL
-/// @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
-///         asks something that the host answers by hand
+/// @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+///         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+///         where it asks something that the host answers by hand
 /// Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *mut *mut mcp_snapshot) -> mcp_status {
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *
             *out = put(snapshot.clone())?;
         }
         match waited {
-            Waited::Ended(_) => Ok(MCP_OK),
+            Waited::Ended(snapshot) => snapshot.flaw().map_or(Ok(MCP_OK), |flaw| Err(flaw.clone())),
             Waited::TimedOut(_) => Ok(MCP_S_TIMEOUT),
             Waited::InputRequired(_) => {
                 Err(Error::new(Kind::InputRequired, "the task asks something that the host answers by hand"))
@@ -131,6 +132,67 @@ pub unsafe extern "C" fn mcp_task_wait(task: *mut mcp_task, wait_ms: i64, out: *
         }
     })
 }
+
+/// mcp_task_wait_many(): until one of the tasks has ended.
+pub const MCP_WAIT_ANY: i32 = 1;
+/// mcp_task_wait_many(): until all have.
+pub const MCP_WAIT_ALL: i32 = 2;
+
+/// Wait for one of several tasks, or for all of them. A wait that runs out cancels nothing.
+///
+/// The tasks may belong to different clients. One that asks something which the host answers by hand ends the wait, too:
+/// answer it, and wait again.
+///
+/// @param tasks      an array of task handles; not NULL
+/// @param count      how many, 1 to 1000000
+/// @param until      MCP_WAIT_ANY or MCP_WAIT_ALL
+/// @param wait_ms    how long, in ms; -1 without limit
+/// @param out_index  receives the place in the array of the first that has ended, or of the one that asks; or NULL
+/// @return MCP_OK when it is as wanted; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED; MCP_E_ARGUMENT
+/// Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_wait_many(
+    tasks: *const *mut mcp_task,
+    count: usize,
+    until: i32,
+    wait_ms: i64,
+    out_index: *mut usize,
+) -> mcp_status {
+    status(Function::mcp_task_wait_many, || {
+        let mut unwanted = 0;
+        let wanted = if out_index.is_null() { &raw mut unwanted } else { out_index };
+        // SAFETY: not NULL by the choice above; writable by the contract of this function.
+        let out_index = unsafe { self::out(wanted, 0) }?;
+        let until = match until {
+            MCP_WAIT_ANY => Until::Any,
+            MCP_WAIT_ALL => Until::All,
+            other => {
+                return Err(Error::new(Kind::Argument, format!("{other} is neither MCP_WAIT_ANY nor MCP_WAIT_ALL")));
+            }
+        };
+        if tasks.is_null() || count == 0 || count > MOST_TASKS {
+            return Err(Error::new(Kind::Argument, format!("expected 1 to {MOST_TASKS} tasks but found {count}")));
+        }
+        // SAFETY: not NULL, and an array of `count` by the contract of this function; the bound keeps its size in range.
+        let handles = unsafe { std::slice::from_raw_parts(tasks, count) };
+        let tasks = handles.iter().map(|task| Ok(get::<TaskHandle>(*task)?.object.clone()));
+        let tasks = tasks.collect::<Result<Vec<_>>>()?;
+        match wait_many(&tasks, until, wait_from_ms(tasks[0].clock().as_ref(), wait_ms)) {
+            WaitedMany::Ended(place) => {
+                *out_index = place;
+                Ok(MCP_OK)
+            }
+            WaitedMany::TimedOut => Ok(MCP_S_TIMEOUT),
+            WaitedMany::InputRequired(place) => {
+                *out_index = place;
+                Err(Error::new(Kind::InputRequired, "a task asks something that the host answers by hand"))
+            }
+        }
+    })
+}
+
+/// The bound of mcp_task_wait_many(): far beyond what a process follows, and safe to multiply.
+const MOST_TASKS: usize = 1_000_000;
 
 /// Hand out what is known of a task now.
 ///

@@ -68,6 +68,20 @@ pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
     }
 }
 
+/// Refuses a legacy result that says of itself that it is none. These revisions have no `resultType`; servers of both eras
+/// send it all the same, and a task or a round that nobody asked for must not be taken as success.
+///
+/// # Errors
+/// [`Kind::Malformed`] for a `resultType` that is `task` or `input_required`.
+pub fn read_legacy(of_method: &str, result: Json) -> Result<Answer> {
+    let kind = result.members()?.string("resultType").unwrap_or_default();
+    if matches!(&*kind, "task" | "input_required") {
+        let message = format!("the server answered {of_method} with {kind}, which this era does not have");
+        return Err(Error::new(Kind::Malformed, message));
+    }
+    Ok(Answer::Complete(result))
+}
+
 fn read_round(result: &Json) -> Result<InputRound> {
     let members = result.members()?;
     let (requests, unknown) = match members.some("inputRequests") {
@@ -122,6 +136,20 @@ mod tests {
             ("tools/call", r#"{"resultType":7}"#, true, "the resultType of the answer is no string"),
         ] {
             assert_eq!(kind(method, text, declared), want, "{method} {text}");
+        }
+    }
+
+    #[test]
+    fn a_legacy_result_that_says_it_is_none_is_refused() {
+        for (text, fine) in [
+            (r#"{"content":[]}"#, true),
+            (r#"{"resultType":"complete"}"#, true),
+            (r#"{"resultType":"of its own"}"#, true),
+            (r#"{"resultType":7}"#, true),
+            (r#"{"resultType":"task","taskId":"t"}"#, false),
+            (r#"{"resultType":"input_required"}"#, false),
+        ] {
+            assert_eq!(read_legacy("tools/call", Json::parse(text).unwrap()).is_ok(), fine, "{text}");
         }
     }
 }

@@ -62,6 +62,10 @@ impl ClientCapabilities {
         if self.elicitation {
             members.push("\"elicitation\":{\"form\":{},\"url\":{}}");
         }
+        // No request of a server's becomes a task here, so what is asked about them is answered in a word.
+        if self.tasks {
+            members.push("\"tasks\":{\"list\":{},\"cancel\":{}}");
+        }
         format!("{{{}}}", members.join(","))
     }
 }

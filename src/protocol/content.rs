@@ -75,6 +75,14 @@ impl Block {
     }
 }
 
+/// What of a tool's result a schema speaks of: `isError`, and `structuredContent`, which may be any value, also null.
+#[must_use]
+pub fn structured_part(result: &Json) -> (bool, Option<Json>) {
+    let members = result.members().unwrap_or_default();
+    let value = members.raw("structuredContent").map(|raw| result.slice(raw));
+    (members.boolean("isError").unwrap_or(false), value)
+}
+
 /// A result, immutable, read on demand.
 #[derive(Debug)]
 pub struct ResultView {

@@ -283,8 +283,8 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A JSON string with U+FFFD in place of each `\\u` escape that is half of a surrogate pair.
-fn without_lone_surrogates(raw: &str) -> String {
+/// A JSON text with U+FFFD in place of each `\\u` escape that is half of a surrogate pair.
+pub(super) fn without_lone_surrogates(raw: &str) -> String {
     let unit = |at: usize| {
         let escape = raw.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(escape, 16).ok()

@@ -245,6 +245,17 @@ pub struct Params {
     pub name: Option<String>,
 }
 
+impl Params {
+    /// Whether they have this member, and it is not null.
+    #[must_use]
+    pub fn has(&self, member: &str) -> bool {
+        // Most lists are asked for without any.
+        !self.body.is_empty()
+            && Members::parse(&format!("{{{}}}", self.body.trim_end_matches(',')))
+                .is_ok_and(|members| members.some(member).is_some())
+    }
+}
+
 /// Takes the host's `params` apart. Members pass through byte for byte.
 ///
 /// # Errors

@@ -21,6 +21,10 @@ pub struct Limits {
     pub input_rounds: usize,
     /// `input_requests`: questions that are open at once, of a call or of a task.
     pub input_requests: usize,
+    /// `cache_entries`: answers that are kept.
+    pub cache_entries: usize,
+    /// `cache_bytes`: their texts together.
+    pub cache_bytes: usize,
 }
 
 impl Default for Limits {
@@ -34,6 +38,8 @@ impl Default for Limits {
             nesting: 128,
             input_rounds: 10,
             input_requests: 256,
+            cache_entries: 1_000,
+            cache_bytes: 16 << 20,
         }
     }
 }

@@ -8,6 +8,8 @@ const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
+/// What the model may be told until a task has ended (2025-11-25 `basic/utilities/tasks`, "Creating Tasks").
+pub const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
 /// Where a result names the server.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -15,6 +17,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 #[derive(Clone, Debug)]
 pub struct RequestMeta {
     fixed: String,
+    /// The member that names the log level, with a comma before it; empty for none.
+    level: String,
     version: String,
 }
 
@@ -22,17 +26,15 @@ impl RequestMeta {
     /// `client_info` and `capabilities` are the texts of JSON objects.
     #[must_use]
     pub fn new(version: &str, client_info: &str, capabilities: &str, log_level: Option<&str>) -> Self {
-        let mut fixed = format!(
+        let fixed = format!(
             "{{{}:{},{}:{client_info},{}:{capabilities}",
             quote(VERSION),
             quote(version),
             quote(CLIENT_INFO),
             quote(CAPABILITIES)
         );
-        if let Some(level) = log_level {
-            fixed.push_str(&format!(",{}:{}", quote(LOG_LEVEL), quote(level)));
-        }
-        Self { fixed, version: version.to_owned() }
+        let level = log_level.map(|level| format!(",{}:{}", quote(LOG_LEVEL), quote(level)));
+        Self { fixed, level: level.unwrap_or_default(), version: version.to_owned() }
     }
 
     /// The version that the requests declare; the header must say the same.
@@ -41,18 +43,23 @@ impl RequestMeta {
         &self.version
     }
 
-    /// The `_meta` object of one request. The host's members come after ours and cannot replace them.
+    /// The `_meta` object of one request. The host's members come after ours and cannot replace them, but for the log
+    /// level: a call may want another one than the rest.
     ///
     /// # Errors
     /// [`Kind::Argument`] where the host's `_meta` names a field that the library writes.
     pub fn write(&self, host: Option<&str>, progress_token: Option<i64>) -> Result<String> {
         host.map_or(Ok(()), check_host)?;
         // Room for a token, and for a few members of the host's.
-        let mut out = String::with_capacity(self.fixed.len() + 64 + host.map_or(0, str::len));
+        let mut out = String::with_capacity(self.fixed.len() + self.level.len() + 64 + host.map_or(0, str::len));
         out.push_str(&self.fixed);
+        let host = host.map(Members::parse).transpose()?;
+        if host.as_ref().is_none_or(|members| members.raw(LOG_LEVEL).is_none()) {
+            out.push_str(&self.level);
+        }
         let mut token = progress_token;
-        if let Some(host) = host {
-            for (name, raw) in Members::parse(host)?.iter() {
+        if let Some(members) = host {
+            for (name, raw) in members.iter() {
                 if name == PROGRESS_TOKEN {
                     token = None;
                 }
@@ -130,6 +137,8 @@ mod tests {
         );
         let own = meta.write(Some(r#"{"progressToken":"p"}"#), Some(7)).unwrap();
         assert!(own.ends_with(r#","progressToken":"p"}"#));
+        let level = meta.write(Some(&format!("{{\"{LOG_LEVEL}\":\"debug\"}}")), None).unwrap();
+        assert_eq!((level.matches(LOG_LEVEL).count(), level.contains(r#":"debug"}"#)), (1, true), "{level}");
         let refused = meta.write(Some(&format!("{{\"{VERSION}\":\"x\"}}")), None).unwrap_err();
         assert_eq!(refused.kind(), Kind::Argument);
     }

@@ -33,6 +33,17 @@ pub fn write_list(member: &str, items: &[Json]) -> Json {
     Json::trusted(format!("{{{}:[{}]}}", quote(member), texts.join(",")))
 }
 
+/// Whether a tool may be, or must be, called as a task (2025-11-25 `server/tools`, `execution.taskSupport`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// `forbidden`: never.
+    Forbidden,
+    /// `optional`: as the client likes.
+    Optional,
+    /// `required`: always.
+    Required,
+}
+
 /// A tool that a `tools/list` answer names.
 #[derive(Debug)]
 pub struct ListedTool {
@@ -40,9 +51,13 @@ pub struct ListedTool {
     pub name: Option<String>,
     /// Its mirrored parameters, or why the tool must be dropped.
     pub headers: Result<ParamHeaders, String>,
+    /// Its `outputSchema` as sent.
+    pub output_schema: Option<Json>,
+    /// Its `execution.taskSupport`; absent where it has none, or a word that no revision knows.
+    pub task_support: Option<TaskSupport>,
 }
 
-/// Reads what routing has to know of a tool.
+/// Reads what the library has to know of a tool. An entry that is no object is a tool without a name.
 #[must_use]
 pub fn read_tool(tool: &Json) -> ListedTool {
     let members = tool.members().unwrap_or_default();
@@ -53,7 +68,21 @@ pub fn read_tool(tool: &Json) -> ListedTool {
             .and_then(|schema| ParamHeaders::read(&schema)),
         _ => Ok(ParamHeaders::default()),
     };
-    ListedTool { name: members.string("name"), headers }
+    ListedTool {
+        name: members.string("name"),
+        headers,
+        output_schema: members.some("outputSchema").map(|raw| tool.slice(raw)),
+        task_support: members.some("execution").and_then(read_task_support),
+    }
+}
+
+fn read_task_support(execution: &str) -> Option<TaskSupport> {
+    match &*Members::parse(execution).ok()?.text("taskSupport")? {
+        "forbidden" => Some(TaskSupport::Forbidden),
+        "optional" => Some(TaskSupport::Optional),
+        "required" => Some(TaskSupport::Required),
+        _ => None,
+    }
 }
 
 /// A `tools/list` result without the entries that `keep` refuses; the rest of it, byte for byte.
@@ -103,6 +132,27 @@ mod tests {
         assert_eq!(page(r#"{"tools":[1],"nextCursor":""}"#).next_cursor.as_deref(), Some(""));
         assert_eq!(page(r#"{"tools":[1],"nextCursor":null}"#).next_cursor, None);
         assert_eq!(page("{}").items.len(), 0);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_tool_stays_with_that_part_of_it() {
+        for (text, name, schema, support) in [
+            (r#"{"name":"a","execution":{"taskSupport":"required"}}"#, Some("a"), None, Some(TaskSupport::Required)),
+            (r#"{"name":"a","execution":{"taskSupport":"optional"}}"#, Some("a"), None, Some(TaskSupport::Optional)),
+            (r#"{"name":"a","execution":{"taskSupport":"forbidden"}}"#, Some("a"), None, Some(TaskSupport::Forbidden)),
+            (r#"{"name":"a","execution":{"taskSupport":"perhaps"}}"#, Some("a"), None, None),
+            (r#"{"name":"a","execution":[],"outputSchema":null}"#, Some("a"), None, None),
+            (r#"{"name":"a","inputSchema":7,"outputSchema":{"n":1.0}}"#, Some("a"), Some(r#"{"n":1.0}"#), None),
+            (r#"{"name":7,"outputSchema":"x"}"#, None, Some("\"x\""), None),
+            ("5", None, None, None),
+            ("[]", None, None, None),
+        ] {
+            let tool = read_tool(&Json::parse(text).unwrap());
+            assert_eq!(tool.name.as_deref(), name, "{text}");
+            assert_eq!(tool.output_schema.as_ref().map(Json::text), schema, "{text}");
+            assert_eq!(tool.task_support, support, "{text}");
+            assert!(tool.headers.is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Route {
     Ended(WireId),
     /// `notifications/message`.
     Log,
+    /// `notifications/tasks/status`, of 2025-11-25.
+    TaskStatus,
     /// Another notification.
     Notification,
     /// A request of the server's.
@@ -79,6 +81,7 @@ pub fn route(text: &str) -> Route {
         ("notifications/cancelled", _) => Route::Ended(read_id(params.request_id)),
         (_, Some(id)) => Route::Subscribed(read_id(Some(id))),
         ("notifications/message", None) => Route::Log,
+        ("notifications/tasks/status", None) => Route::TaskStatus,
         (_, None) => Route::Notification,
     }
 }
@@ -123,6 +126,7 @@ mod tests {
             ),
             (r#"{"method":"notifications/message","params":{"data":[]}}"#, Route::Log),
             (r#"{"method":"x","params":[]}"#, Route::Notification),
+            (r#"{"method":"notifications/tasks/status","params":{"taskId":"t"}}"#, Route::TaskStatus),
             (r#"{"id":1,"method":"ping"}"#, Route::Request),
             (r#"[7,null,null,{"a":1}]"#, Route::Nothing("it is JSON, but no object")),
             ("7", Route::Nothing("it is JSON, but no object")),

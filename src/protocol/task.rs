@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::error::{Error, Kind, Result, RpcFault};
 use crate::protocol::input::{InputRequest, read_requests};
 use crate::protocol::json::{Json, Members};
+use crate::protocol::meta::IMMEDIATE_RESPONSE;
 
 /// `notifications/tasks`: the server tells of a task by itself.
 pub const NOTIFICATION: &str = "notifications/tasks";
@@ -101,6 +102,8 @@ pub struct Task {
     pub result: Option<Json>,
     /// The JSON-RPC error, when failed.
     pub fault: Option<RpcFault>,
+    /// What the model may be told until the task has ended.
+    pub immediate: Option<String>,
     /// The whole object as sent.
     pub raw: Json,
 }
@@ -135,6 +138,7 @@ impl Task {
             unknown_inputs,
             result: members.some("result").map(|text| raw.slice(text)).filter(Json::is_object),
             fault: members.some("error").and_then(read_fault),
+            immediate: members.some("_meta").and_then(|meta| Members::parse(meta).ok()?.string(IMMEDIATE_RESPONSE)),
             raw: raw.clone(),
         })
     }

@@ -51,6 +51,12 @@ pub fn has_batches(version: &str) -> bool {
     version == "2025-03-26"
 }
 
+/// Whether calls may be sent as tasks (2025-11-25 `basic/utilities/tasks`).
+#[must_use]
+pub fn has_task_calls(version: &str) -> bool {
+    version == "2025-11-25"
+}
+
 /// Whether -32042 asks for a visit to a URL (2025-11-25 `client/elicitation`, "URL Elicitation Required Error").
 #[must_use]
 pub fn has_url_errors(version: &str) -> bool {

@@ -9,9 +9,13 @@ use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result, mask};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::ServerFacts;
+use crate::protocol::input::InputAnswer;
 use crate::protocol::json::Json;
+use crate::protocol::method::ListKind;
+use crate::protocol::task::Task;
+use crate::session::known::{Kept, Known};
 use crate::session::opening::Opening;
-use crate::session::pages;
+use crate::session::recall::Recall;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
@@ -24,6 +28,7 @@ pub(crate) struct Session {
     transport: Arc<dyn Transport>,
     settings: SessionSettings,
     means: Means,
+    known: Arc<Known>,
     stage: Mutex<Stage>,
     nudge: Arc<Nudge>,
 }
@@ -41,7 +46,8 @@ enum Stage {
 impl Session {
     /// A session over this transport; touches nothing.
     pub(crate) fn new(transport: Arc<dyn Transport>, settings: SessionSettings, means: Means) -> Self {
-        Self { transport, settings, means, stage: Mutex::new(Stage::New), nudge: Arc::default() }
+        let known = Arc::new(Known::new(&settings.limits));
+        Self { transport, settings, means, known, stage: Mutex::new(Stage::New), nudge: Arc::default() }
     }
 
     /// Finds out which era the server speaks, where that is open, and asks it who it is.
@@ -49,7 +55,7 @@ impl Session {
     /// # Errors
     /// [`Kind::Version`] where no version is spoken by both sides; else what the last request ended with.
     pub(crate) fn open(&self, cancel: &CancelToken, notes: &mut dyn Notes) -> Result<ServerFacts> {
-        let mut opening = Opening::new(&self.transport, &self.settings, &self.means, cancel);
+        let mut opening = Opening::new(&self.transport, &self.settings, &self.means, &self.known, cancel);
         let (speaker, facts) = self.masked(opening.run(&mut self.quiet(notes)))?;
         let late = {
             let mut stage = self.stage.lock();
@@ -67,7 +73,8 @@ impl Session {
         Ok(facts)
     }
 
-    /// Sends a request and returns its answer. What may be mended is mended and sent once more, as a new request.
+    /// Returns the answer to a request: a kept one, where the request's wish and the server allow it, else the server's.
+    /// What may be mended is mended and sent once more, as a new request.
     ///
     /// # Errors
     /// [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer, and what the transport
@@ -79,7 +86,8 @@ impl Session {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Answer> {
-        self.masked(self.speaker()?.ask(request, retry, scope, &mut self.quiet(notes)))
+        let speaker = self.speaker()?;
+        self.masked(self.recall(&*speaker).ask(request, retry, scope, &mut self.quiet(notes)))
     }
 
     /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`]. The request is made
@@ -105,7 +113,30 @@ impl Session {
     /// [`Kind::Unsupported`] for a method that is no list; [`Kind::TooLarge`] over `pages`; [`Kind::Malformed`] where
     /// a cursor comes twice; else as [`Session::ask`].
     pub(crate) fn list_all(&self, list: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        self.masked(pages::list_all(&*self.speaker()?, list, scope, &mut self.quiet(notes)))
+        let speaker = self.speaker()?;
+        self.masked(self.recall(&*speaker).list_all(list, scope, &mut self.quiet(notes)))
+    }
+
+    /// Takes a notification of the server's, on whatever way it came: what is known may not hold any more.
+    pub(crate) fn hear(&self, notification: &str, params: &Json) {
+        self.known.hear(notification, params);
+    }
+
+    /// How often a list is known to have changed, from 1.
+    pub(crate) fn generation(&self, kind: ListKind) -> u64 {
+        if let Ok(speaker) = self.speaker() {
+            self.known.enter(speaker.life());
+        }
+        self.known.mark(kind).generation
+    }
+
+    /// What is kept of the server's answers.
+    pub(crate) fn kept(&self) -> Kept {
+        self.known.kept()
+    }
+
+    fn recall<'a>(&'a self, speaker: &'a dyn Speaker) -> Recall<'a> {
+        Recall { speaker, known: &self.known, clock: &*self.means.clock }
     }
 
     /// Sends a notification.
@@ -114,6 +145,60 @@ impl Session {
     /// [`Kind::Argument`] where `params` is no object; what the transport tells.
     pub(crate) fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
         self.masked(self.speaker()?.notify(of_method, params, scope))
+    }
+
+    /// Checks a tool's result against its output schema, where a list told of one. What is odd about the schema goes to
+    /// `notes`, once.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`]: the result does not match, or cannot be checked.
+    pub(crate) fn check_result(&self, tool: &str, result: &Json, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.known.tools.check(tool, result, &mut self.quiet(notes)))
+    }
+
+    /// A task as it stands, with its open questions, its result or its error, whatever that takes.
+    ///
+    /// # Errors
+    /// [`Kind::TaskUnknown`] where the server does not know it; else as [`Session::ask`].
+    pub(crate) fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.masked(self.speaker()?.task_get(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// Sends answers to a task's questions.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_update(
+        &self,
+        id: &str,
+        answers: &[InputAnswer],
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<()> {
+        self.masked(self.speaker()?.task_update(id, answers, scope, &mut self.quiet(notes)))
+    }
+
+    /// Asks the server to stop a task.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub(crate) fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.masked(self.speaker()?.task_cancel(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// The task that a call was answered with is followed from now on: what the server told of it meanwhile is told
+    /// again ([`Note::Task`]).
+    pub(crate) fn task_followed(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_followed(id);
+        }
+    }
+
+    /// Nobody follows the task any more: nothing is kept of it.
+    pub(crate) fn task_over(&self, id: &str) {
+        if let Ok(speaker) = self.speaker() {
+            speaker.task_over(id);
+        }
     }
 
     /// Which server this is, for fairness.
@@ -154,6 +239,7 @@ impl Session {
                 | Note::Other { .. }
                 | Note::Asked(_)
                 | Note::Withdrawn(_)
+                | Note::Task(_)
                 | Note::Stderr(_)) => note,
             });
         }

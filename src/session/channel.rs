@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::cancel::{CancelToken, Cancelled, Wake, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::protocol::jsonrpc::write_cancelled;
+use crate::session::known::NO_LIFE;
 use crate::session::life::{Asides, Life};
 use crate::session::pending::{Next, Ticket};
 use crate::transport::restart::{RestartPolicy, Restarts, Start};
@@ -28,9 +29,6 @@ const REASON: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The end of a link that was dialled while the channel closed.
 const STRAY: Duration = Duration::from_secs(2);
-
-/// No life has this number.
-const NO_LIFE: u64 = u64::MAX;
 
 enum Phase {
     Down,

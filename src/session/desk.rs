@@ -2,7 +2,7 @@
 //! everything else is refused. Answers leave on workers, so that no stream waits for them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::cancel::CancelToken;
 use crate::clock::Budget;
@@ -10,15 +10,17 @@ use crate::error::one_line;
 use crate::protocol::input::{InputKind, InputRequest};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{write_fault, write_result};
+use crate::protocol::legacy_task::{LegacyTask, related_task};
 use crate::protocol::limits::Limits;
 use crate::protocol::method;
+use crate::session::legacy::Legacy;
 use crate::session::progress::Tokens;
 use crate::session::request::{Note, Notes};
-use crate::session::settings::{Means, Outside, Patience};
+use crate::session::settings::{Means, Outside, Patience, SessionSettings};
 use crate::session::standing::Standing;
 use crate::session::subscribers::Subscribers;
 use crate::session::verdict::judge;
-use crate::transport::{Outgoing, Transport};
+use crate::transport::{Fault, Outgoing, Scope, Transport};
 
 /// JSON-RPC 2.0, section 5.1.
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -26,9 +28,13 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const REJECTED: i64 = -1;
 /// JSON-RPC 2.0, section 5.1; for roots (2025-11-25 `client/roots`, "Error Handling").
 const INTERNAL: i64 = -32603;
+/// JSON-RPC 2.0, section 5.1.
+const INVALID_PARAMS: i64 = -32602;
 
 /// The desk of one legacy session.
 pub(super) struct Desk {
+    /// Whose desk it is; it knows what belongs to a task.
+    legacy: Weak<Legacy>,
     transport: Arc<dyn Transport>,
     patience: Patience,
     means: Means,
@@ -40,14 +46,15 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(
+        legacy: Weak<Legacy>,
         transport: Arc<dyn Transport>,
-        patience: Patience,
-        limits: Limits,
+        settings: &SessionSettings,
         means: Means,
         life: Arc<CancelToken>,
     ) -> Arc<Self> {
+        let (patience, limits) = (settings.patience, settings.limits.clone());
         let (subscribers, tokens) = (Subscribers::default(), Arc::default());
-        Arc::new(Self { transport, patience, means, limits, life, subscribers, tokens })
+        Arc::new(Self { legacy, transport, patience, means, limits, life, subscribers, tokens })
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -90,21 +97,51 @@ impl Desk {
             return self.post(standing, write_result(&id, "{}"), "the answer to a ping");
         }
         let Some(kind) = InputKind::of_method(&method) else {
+            if let Some(answer) = about_our_tasks(&method, &id) {
+                return self.post(standing, answer, "an answer about tasks");
+            }
             let method = one_line(&method);
             notes.note(Note::Oddity(format!("the server asked for {method}, which clients do not offer")));
             return self.post(standing, write_fault(&id, METHOD_NOT_FOUND, "Method not found"), "a refusal");
         };
         let request = InputRequest { key: key_of(&id), kind, params };
+        let task = related_task(&request.params);
         let question = Question { request, id, desk: self.clone(), standing: standing.clone() };
-        notes.note(Note::Asked(question));
+        match (task, self.legacy.upgrade()) {
+            (Some(task), Some(legacy)) => legacy.task_asked(task, question, notes),
+            (None, _) | (_, None) => notes.note(Note::Asked(question)),
+        }
+    }
+
+    /// Takes a notification that is about a task that is followed; false for any other.
+    pub(super) fn told(&self, of_method: &str, params: &Json, notes: &mut dyn Notes) -> bool {
+        if of_method != method::TASK_STATUS {
+            return false;
+        }
+        match LegacyTask::read(params) {
+            Ok(status) => self.legacy.upgrade().is_some_and(|legacy| legacy.task_told(status)),
+            Err(error) => {
+                notes.note(Note::Oddity(format!("a notification about a task was passed over: {error}")));
+                false
+            }
+        }
     }
 
     /// Takes a notification that withdraws a question of the server's; false for any other.
-    pub(super) fn withdrawn(&self, of_method: &str, params: &Json, notes: &mut dyn Notes) -> bool {
+    pub(super) fn withdrawn(
+        &self,
+        standing: &Standing,
+        (of_method, params): (&str, &Json),
+        notes: &mut dyn Notes,
+    ) -> bool {
         if of_method != method::CANCELLED {
             return false;
         }
-        if let Some(id) = params.members().ok().and_then(|members| members.some("requestId").map(key_of)) {
+        let Some(id) = params.members().ok().and_then(|members| members.some("requestId").map(key_of)) else {
+            return true;
+        };
+        let of_a_task = self.legacy.upgrade().is_some_and(|legacy| legacy.task_withdrawn(standing.number, &id));
+        if !of_a_task {
             notes.note(Note::Withdrawn(id));
         }
         true
@@ -120,16 +157,29 @@ impl Desk {
         }
     }
 
+    fn send(&self, standing: &Standing, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
+        let headers = standing.headers();
+        let outgoing = Outgoing { life: standing.life, body: message, headers: &headers, id: None, token: None };
+        self.transport.notify(outgoing, scope)
+    }
+
     fn deliver(&self, standing: &Standing, message: &str, what: &str) {
         let scope = self.patience.scope(&self.life, &*self.means.clock, self.patience.idle, Budget::Idle);
-        let headers = standing.headers();
-        let sent = self
-            .transport
-            .notify(Outgoing { life: standing.life, body: message, headers: &headers, id: None, token: None }, &scope);
-        if let Err(fault) = sent {
+        if let Err(fault) = self.send(standing, message, &scope) {
             let error = judge(what, fault, &self.limits).error;
             self.means.outside.note(Note::Oddity(format!("{what} did not reach the server: {error}")));
         }
+    }
+}
+
+/// The server asks for tasks of ours (2025-11-25 `basic/utilities/tasks`): there are none.
+fn about_our_tasks(of_method: &str, id: &str) -> Option<String> {
+    match of_method {
+        method::TASKS_LIST => Some(write_result(id, "{\"tasks\":[]}")),
+        method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL => {
+            Some(write_fault(id, INVALID_PARAMS, "Task not found"))
+        }
+        _ => None,
     }
 }
 
@@ -165,6 +215,27 @@ impl fmt::Debug for Question {
 }
 
 impl Question {
+    /// The server's id of it, as JSON text.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The number of the session that it was asked in.
+    pub(super) fn session(&self) -> u64 {
+        self.standing.number
+    }
+
+    /// Sends the whole answer now.
+    pub(super) fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
+        self.desk.send(&self.standing, message, scope)
+    }
+
+    /// No task came that it belongs to: it is asked as what belongs to nothing.
+    pub(super) fn ask_outside(mut self) {
+        self.request.key = key_of(&self.id);
+        self.desk.outside().note(Note::Asked(self));
+    }
+
     /// Answers; the answer leaves on a worker.
     pub(crate) fn answer(&self, response: &Json) {
         self.desk.post(&self.standing, write_result(&self.id, response.text()), "an answer to the server");

@@ -8,8 +8,9 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::capability::{Initialized, ServerFacts, read_initialized};
 use crate::protocol::json::{Members, quote};
 use crate::protocol::jsonrpc::{write_legacy_request, write_notification};
+use crate::protocol::legacy_task::{Offer, offers};
 use crate::protocol::method;
-use crate::protocol::version::{Era, LEGACY, common_legacy};
+use crate::protocol::version::{Era, LEGACY, common_legacy, has_task_calls};
 use crate::session::legacy::Legacy;
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::opening::unknown_version;
@@ -37,7 +38,8 @@ pub(super) struct Greeting {
 impl Greeting {
     /// The session that it begins, in the version that was agreed.
     pub(super) fn standing(&self, number: u64, version: &'static str) -> Arc<Standing> {
-        Arc::new(Standing { number, id: self.session.clone(), version: Some(version), life: self.life })
+        let offer = if has_task_calls(version) { offers(&self.said.capabilities) } else { Offer::default() };
+        Arc::new(Standing { number, id: self.session.clone(), version: Some(version), life: self.life, offer })
     }
 }
 
@@ -141,10 +143,10 @@ impl Legacy {
     /// 2025-11-25 `server/utilities/logging`: only where the server declared the capability.
     fn set_level(&self, standing: &Arc<Standing>, greeting: &Greeting, scope: &Scope<'_>, notes: &mut dyn Notes) {
         let logs = Members::parse(greeting.said.capabilities.text()).is_ok_and(|can| can.some("logging").is_some());
-        let Some(level) = self.settings.log_level.as_deref().filter(|_| logs) else {
+        let Some(level) = self.level.lock().clone().filter(|_| logs) else {
             return;
         };
-        let set = Request::new(method::SET_LEVEL, &format!("{{\"level\":{}}}", quote(level)))
+        let set = Request::new(method::SET_LEVEL, &format!("{{\"level\":{}}}", quote(&level)))
             .and_then(|request| self.request(standing, &request, scope, notes));
         if let Err(error) = set {
             notes.note(Note::Oddity(format!("the server did not take the log level: {error}")));

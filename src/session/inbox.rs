@@ -51,7 +51,10 @@ impl Inbox {
                 self.desk.asked(&self.standing, Asked { id, method, params }, notes);
             }
             Ok(Message::Notification { method, params }) => {
-                if self.desk.withdrawn(&method, &params, notes) || self.desk.subscribed(&method, &params, notes) {
+                if self.desk.withdrawn(&self.standing, (&method, &params), notes)
+                    || self.desk.told(&method, &params, notes)
+                    || self.desk.subscribed(&method, &params, notes)
+                {
                     return;
                 }
                 if let Some(note) =

@@ -14,17 +14,21 @@ use parking_lot::Mutex;
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::answer::{Answer, InputRound};
-use crate::protocol::input::read_url_elicitations;
+use crate::protocol::answer::{Answer, InputRound, read_legacy};
+use crate::protocol::input::{InputAnswer, read_url_elicitations};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
 use crate::protocol::meta::{progress_token, write_legacy};
 use crate::protocol::method;
+use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
 use crate::session::handshake::facts;
 use crate::session::inbox::{Ajar, Inbox};
+use crate::session::jobs::Jobs;
+use crate::session::known::{Known, NO_LIFE};
 use crate::session::legacy_reply::LegacyReply;
+use crate::session::legacy_tasks::Forms;
 use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
@@ -46,8 +50,12 @@ pub(super) struct Legacy {
     pub(super) means: Means,
     pub(super) desk: Arc<Desk>,
     pub(super) standings: Arc<Standings>,
+    pub(super) known: Arc<Known>,
+    pub(super) jobs: Arc<Jobs>,
     /// Cancelled when the session ends: for what runs by itself.
-    life: Arc<CancelToken>,
+    pub(super) life: Arc<CancelToken>,
+    /// The least level of log messages wanted: of the settings, or set by the host since.
+    pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
     /// What the server said that it can, the last time.
     said: Mutex<Json>,
@@ -61,18 +69,25 @@ struct Failed {
 }
 
 impl Legacy {
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, means: &Means) -> Arc<Self> {
+    pub(super) fn new(
+        transport: Arc<dyn Transport>,
+        settings: &SessionSettings,
+        means: &Means,
+        known: Arc<Known>,
+    ) -> Arc<Self> {
         let life: Arc<CancelToken> = Arc::default();
-        let desk =
-            Desk::new(transport.clone(), settings.patience, settings.limits.clone(), means.clone(), life.clone());
+        let desk = |me: &Weak<Self>| Desk::new(me.clone(), transport.clone(), settings, means.clone(), life.clone());
         Arc::new_cyclic(|me| Self {
+            desk: desk(me),
+            jobs: Jobs::new(settings.limits.input_requests),
             me: me.clone(),
-            transport,
+            transport: transport.clone(),
             settings: settings.clone(),
             means: means.clone(),
-            desk,
             standings: Arc::default(),
-            life,
+            known,
+            life: life.clone(),
+            level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
             said: Mutex::new(Json::trusted("{}")),
         })
@@ -107,13 +122,13 @@ impl Legacy {
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json> {
-        self.send(standing, request, scope, notes).map_err(|failed| failed.verdict.error)
+        self.send(standing, (request, ""), scope, notes).map_err(|failed| failed.verdict.error)
     }
 
     fn send(
         &self,
         standing: &Arc<Standing>,
-        request: &Request,
+        (request, more): (&Request, &str),
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
     ) -> Result<Json, Failed> {
@@ -121,7 +136,7 @@ impl Legacy {
         let id = self.next_id();
         let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let token = meta.as_deref().and_then(progress_token);
-        let params = write_params(&request.params.body, meta.as_deref());
+        let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
         let hold = scope.cancel.hold();
@@ -204,6 +219,8 @@ impl Legacy {
             }),
             Turn::Lead(lead) => {
                 notes.note(Note::Oddity("the server lost the session; a new one is started".into()));
+                // What it listed in that session it need not have in another.
+                self.known.tools.forget();
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
                     let standing = greeting.standing(lead.number(), version);
@@ -214,6 +231,7 @@ impl Legacy {
                 match done {
                     Ok((standing, facts)) => {
                         lead.stands(standing.clone());
+                        self.jobs.renewed(standing.number);
                         self.listen_to(&standing);
                         self.means.outside.renewed(facts);
                         self.desk.subscribers().lost(standing.number - 1);
@@ -286,6 +304,17 @@ impl Legacy {
         }
     }
 
+    /// A level that the host set goes to the next session, too.
+    fn remember_level(&self, request: &Request) {
+        if request.method != method::SET_LEVEL {
+            return;
+        }
+        let params = Json::parse(&write_params(&request.params.body, None));
+        if let Some(level) = params.ok().and_then(|params| params.members().ok()?.string("level")) {
+            *self.level.lock() = Some(level);
+        }
+    }
+
     /// The visits to URLs that an error asks for.
     fn url_round(&self, standing: &Standing, error: &Error) -> Option<InputRound> {
         let fault = error.rpc().filter(|fault| fault.code == URL_ELICITATION)?;
@@ -306,7 +335,7 @@ impl Legacy {
         self.standing()
     }
 
-    fn standing(&self) -> Result<Arc<Standing>> {
+    pub(super) fn standing(&self) -> Result<Arc<Standing>> {
         self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
     }
 }
@@ -317,7 +346,7 @@ impl Speaker for Legacy {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed) = (false, false);
+        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::new(self, request));
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -325,8 +354,18 @@ impl Speaker for Legacy {
                 renewed = true;
                 continue;
             }
-            let failed = match self.send(&standing, request, scope, notes) {
-                Ok(result) => return Ok(Answer::Complete(result)),
+            let form = forms.next(&standing, scope, notes);
+            let _expected = form.is_task().then(|| self.jobs.expect());
+            let failed = match self.send(&standing, (request, &form.member), scope, notes) {
+                Ok(result) if form.is_task() => return self.read_task(result),
+                Ok(result) => {
+                    let answer = read_legacy(&request.method, result)?;
+                    if let (method::TOOLS_LIST, Answer::Complete(list)) = (request.method.as_str(), &answer) {
+                        self.known.tools.learn_legacy(list, !request.params.has("cursor"), notes);
+                    }
+                    self.remember_level(request);
+                    return Ok(answer);
+                }
                 Err(failed) => failed,
             };
             if let Some(round) = self.url_round(&standing, &failed.verdict.error) {
@@ -338,7 +377,7 @@ impl Speaker for Legacy {
                 renewed = true;
             } else if failed.verdict.once_more && !repeated {
                 repeated = true;
-            } else {
+            } else if !forms.reconsider((&form, &failed.verdict.error), &standing, scope, notes) {
                 return Err(failed.verdict.error);
             }
         }
@@ -348,7 +387,32 @@ impl Speaker for Legacy {
         self.hear(request, scope, notes)
     }
 
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        self.get_task(id, scope, notes)
+    }
+
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {
+        self.update_task(id, answers, scope)
+    }
+
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.cancel_task(id, scope, notes)
+    }
+
+    fn task_followed(&self, id: &str) {
+        self.catch_up(id);
+    }
+
+    fn task_over(&self, id: &str) {
+        self.jobs.over(id);
+    }
+
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        if of_method == method::ROOTS_CHANGED && !self.settings.capabilities.roots {
+            let message =
+                format!("{of_method}: the server was not told of roots (a handler of them, or settings.input.roots)");
+            return Err(Error::new(Kind::Unsupported, message));
+        }
         let params = take_params(params, None)?;
         let message = write_notification(of_method, &write_params(&params.body, params.meta.as_deref()));
         let mut renewed = false;
@@ -379,12 +443,18 @@ impl Speaker for Legacy {
         self.settings.limits.pages
     }
 
+    fn life(&self) -> u64 {
+        let standing = self.standings.current().filter(|standing| standing.life == self.transport.life());
+        standing.map_or(NO_LIFE, |standing| standing.number)
+    }
+
     fn has_farewell(&self) -> bool {
         self.standings.current().is_some_and(|standing| standing.id.is_some())
     }
 
     fn end(&self, deadline: Deadline) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
         let Some(standing) = self.standings.current().filter(|standing| standing.id.is_some()) else {
             return self.transport.close();
         };
@@ -399,6 +469,7 @@ impl Speaker for Legacy {
 impl Drop for Legacy {
     fn drop(&mut self) {
         self.life.cancel(Why::Closing);
+        self.jobs.close();
     }
 }
 

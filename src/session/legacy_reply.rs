@@ -50,7 +50,8 @@ impl<'a> LegacyReply<'a> {
                 Flow::More
             }
             Ok(Message::Notification { method, params })
-                if self.desk.withdrawn(method, params, self.reply.notes())
+                if self.desk.withdrawn(&self.standing, (method, params), self.reply.notes())
+                    || self.desk.told(method, params, self.reply.notes())
                     || self.desk.subscribed(method, params, self.reply.notes()) =>
             {
                 Flow::More
@@ -92,6 +93,10 @@ impl FrameSink for LegacyReply<'_> {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn concerns(&self) -> bool {
+        self.reply.concerns()
     }
 
     /// "The initialize request MUST NOT be cancelled by clients" (2025-11-25 `basic/utilities/cancellation`).

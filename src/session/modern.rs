@@ -7,21 +7,24 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
-use crate::protocol::json::Json;
+use crate::protocol::capability::ClientCapabilities;
+use crate::protocol::input::{InputAnswer, write_responses};
+use crate::protocol::json::{Json, quote};
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::{RequestMeta, progress_token};
-use crate::protocol::method;
+use crate::protocol::method::{self, ListKind};
+use crate::protocol::task::Task;
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::hearing::Hearing;
+use crate::session::known::Known;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
-use crate::session::request::{Notes, Request};
+use crate::session::request::{CacheUse, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
-use crate::session::tools::Tools;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
 use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
@@ -34,27 +37,35 @@ struct Sending<'a> {
     meta: &'a str,
 }
 
+/// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
+const INVALID_PARAMS: i64 = -32602;
+
 /// A server of the modern era.
 pub(super) struct Modern {
     transport: Arc<dyn Transport>,
     meta: RequestMeta,
+    /// For a call that must not become a task.
+    plain_meta: RequestMeta,
     limits: Limits,
-    allowed: Allowed,
+    tasks: bool,
     next_id: AtomicI64,
-    tools: Tools,
+    known: Arc<Known>,
 }
 
 impl Modern {
     /// A session over this transport; touches nothing.
-    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings) -> Self {
-        let capabilities = settings.capabilities.write();
+    pub(super) fn new(transport: Arc<dyn Transport>, settings: &SessionSettings, known: Arc<Known>) -> Self {
+        let meta = |capabilities: &ClientCapabilities| {
+            RequestMeta::new(MODERN, &settings.client_info, &capabilities.write(), settings.log_level.as_deref())
+        };
         Self {
             transport,
-            meta: RequestMeta::new(MODERN, &settings.client_info, &capabilities, settings.log_level.as_deref()),
+            meta: meta(&settings.capabilities),
+            plain_meta: meta(&ClientCapabilities { tasks: false, ..settings.capabilities.clone() }),
             limits: settings.limits.clone(),
-            allowed: Allowed { task: settings.capabilities.tasks },
+            tasks: settings.capabilities.tasks,
             next_id: AtomicI64::new(1),
-            tools: Tools::default(),
+            known,
         }
     }
 
@@ -75,6 +86,24 @@ impl Modern {
 }
 
 impl Modern {
+    /// A fresh look at the tools, for the headers that mirror their parameters.
+    fn learn_tools(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        let list = Request::new(method::TOOLS_LIST, "{}")?;
+        let ask = |page: &Request| self.ask(page, &Retry::default(), scope, notes);
+        self.known.tools.seen_whole(&list_all(self.limits.pages, &list, CacheUse::Off, ask)?);
+        Ok(())
+    }
+
+    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let request = Request::new(of_method, params)?;
+        match self.ask(&request, &Retry::default(), scope, notes)? {
+            Answer::Complete(result) => Ok(result),
+            Answer::InputRequired(_) | Answer::Task(_) => {
+                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+            }
+        }
+    }
+
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
     fn is_answer(&self, request: &Request, verdict: &Verdict) -> bool {
         request.method == method::DISCOVER
@@ -100,7 +129,8 @@ impl Speaker for Modern {
                 }
                 Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
                 Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    list_all(self, &Request::new(method::TOOLS_LIST, "{}")?, scope, notes)?;
+                    self.known.told(ListKind::Tools);
+                    self.learn_tools(scope, notes)?;
                     refreshed = true;
                 }
                 _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
@@ -119,7 +149,34 @@ impl Speaker for Modern {
         self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
     }
 
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
+        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+            _ => error,
+        })?;
+        let task = Task::read(&result)?;
+        if task.id != id {
+            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+        }
+        Ok(task)
+    }
+
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
+        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
+    }
+
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
+        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
+    }
+
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
+        if of_method == method::ROOTS_CHANGED {
+            let message =
+                format!("revision {MODERN} has no {of_method}: the server asks anew where it needs the roots");
+            return Err(Error::new(Kind::Unsupported, message));
+        }
         let params = take_params(params, None)?;
         let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
         let message = write_notification(of_method, &body);
@@ -130,6 +187,10 @@ impl Speaker for Modern {
 
     fn page_limit(&self) -> usize {
         self.limits.pages
+    }
+
+    fn life(&self) -> u64 {
+        self.transport.life()
     }
 
     /// Nothing lasts between two requests.
@@ -150,7 +211,8 @@ impl Modern {
     ) -> Result<Json, Verdict> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let stop = |error| Verdict { error, once_more: false };
-        let meta = self.meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
+        let meta = if request.task.never { &self.plain_meta } else { &self.meta };
+        let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
         let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
         let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
         let (outcome, passed_over) = reply.into_outcome();
@@ -206,14 +268,23 @@ impl Modern {
         let Some(tool) = request.params.name.as_deref().filter(|_| request.method == method::TOOLS_CALL) else {
             return Vec::new();
         };
-        let values = self.tools.headers(tool, request.arguments.as_ref());
+        let values = self.known.tools.headers(tool, request.arguments.as_ref());
         values.into_iter().map(|(name, value)| (name, safe_value(&value).into_owned())).collect()
     }
 
     fn read(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Answer> {
-        let result = if request.method == method::TOOLS_LIST { self.tools.learn(result, notes)? } else { result };
-        answer::read(&request.method, result, self.allowed)
+        let result = if request.method == method::TOOLS_LIST {
+            self.known.tools.learn(result, !request.params.has("cursor"), notes)?
+        } else {
+            result
+        };
+        answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
+}
+
+/// The params of a request about one task.
+fn about(id: &str) -> String {
+    format!("{{\"taskId\":{}}}", quote(id))
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).

@@ -9,6 +9,7 @@ use crate::protocol::capability::{Discovered, ServerFacts, read_discovered};
 use crate::protocol::version::{Era, LEGACY, MODERN};
 use crate::session::era::{Evidence, LegacyStep, ProbeStep, Verdict, Why, classify, evidence_of};
 use crate::session::handshake::{Greeting, facts};
+use crate::session::known::Known;
 use crate::session::legacy::Legacy;
 use crate::session::modern::{Modern, no_version};
 use crate::session::remembered::Remembered;
@@ -42,6 +43,7 @@ pub(super) struct Opening<'a> {
     transport: Arc<dyn Transport>,
     settings: &'a SessionSettings,
     means: &'a Means,
+    known: &'a Arc<Known>,
     cancel: &'a CancelToken,
     old_stream: bool,
 }
@@ -73,9 +75,10 @@ impl<'a> Opening<'a> {
         transport: &Arc<dyn Transport>,
         settings: &'a SessionSettings,
         means: &'a Means,
+        known: &'a Arc<Known>,
         cancel: &'a CancelToken,
     ) -> Self {
-        Self { transport: transport.clone(), settings, means, cancel, old_stream: false }
+        Self { transport: transport.clone(), settings, means, known, cancel, old_stream: false }
     }
 
     /// Asks step by step; no step comes twice, but `initialize` once more over HTTP+SSE.
@@ -174,7 +177,7 @@ impl<'a> Opening<'a> {
     }
 
     fn discover(&self, notes: &mut dyn Notes) -> Step {
-        let modern = Arc::new(Modern::new(self.transport.clone(), self.settings));
+        let modern = Arc::new(Modern::new(self.transport.clone(), self.settings, self.known.clone()));
         let patience = &self.settings.patience;
         let scope = patience.scope(self.cancel, &*self.means.clock, patience.probe, Budget::Probe);
         let result = match modern.discover(&scope, notes) {
@@ -191,7 +194,7 @@ impl<'a> Opening<'a> {
     }
 
     fn initialize(&self, notes: &mut dyn Notes) -> Step {
-        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means);
+        let legacy = Legacy::new(self.transport.clone(), self.settings, self.means, self.known.clone());
         let patience = &self.settings.patience;
         let scope = patience.scope(self.cancel, &*self.means.clock, patience.total, Budget::Total);
         match legacy.greet(&scope, notes) {

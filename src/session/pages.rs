@@ -9,28 +9,24 @@ use crate::protocol::jsonrpc::Params;
 use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::page::{read_page, with_cursor, write_list};
-use crate::session::request::{Notes, Request};
-use crate::session::rounds::Retry;
-use crate::session::speaker::Speaker;
-use crate::transport::Scope;
+use crate::session::request::{CacheUse, Request};
 
 /// All pages of a list method as one result with the one array member; see [`super::Session::list_all`].
 pub(super) fn list_all(
-    speaker: &dyn Speaker,
+    most: usize,
     list: &Request,
-    scope: &Scope<'_>,
-    notes: &mut dyn Notes,
+    cache: CacheUse,
+    mut ask: impl FnMut(&Request) -> Result<Answer>,
 ) -> Result<Json> {
     let of_method = list.method.as_str();
     let Some(member) = method::list_member(of_method) else {
         return Err(Error::new(Kind::Unsupported, format!("{of_method} has no pages")));
     };
     let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
-    for _ in 0..speaker.page_limit() {
+    for _ in 0..most {
         let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
-        let request =
-            Request { method: of_method.to_owned(), params, arguments: None, progress: false, call: list.call };
-        let result = match speaker.ask(&request, &Retry::default(), scope, notes)? {
+        let request = Request { params, cache, call: list.call, ..Request::new(of_method, "{}")? };
+        let result = match ask(&request)? {
             Answer::Complete(result) => result,
             Answer::InputRequired(_) | Answer::Task(_) => {
                 return Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")));
@@ -46,5 +42,5 @@ pub(super) fn list_all(
             return Err(Error::new(Kind::Malformed, format!("the pages of {of_method} loop: a cursor came twice")));
         }
     }
-    Err(too_large("a list's number of pages", speaker.page_limit(), "pages"))
+    Err(too_large("a list's number of pages", most, "pages"))
 }

@@ -17,11 +17,13 @@ pub(super) struct Reply<'a> {
     outcome: Option<Result<Json>>,
     /// What was wrong with the last frame that was passed over.
     passed_over: Option<Error>,
+    /// The last frame was progress of another request.
+    foreign: bool,
 }
 
 impl<'a> Reply<'a> {
     pub(super) fn new(id: i64, token: Option<String>, limits: &'a Limits, notes: &'a mut dyn Notes) -> Self {
-        Self { id, token, limits, notes, outcome: None, passed_over: None }
+        Self { id, token, limits, notes, outcome: None, passed_over: None, foreign: false }
     }
 
     /// The answer; [`None`] where none came. And what was wrong with a frame that was passed over.
@@ -66,6 +68,7 @@ impl<'a> Reply<'a> {
                 if token.is_some() && self.token.as_deref().is_some_and(|ours| same_token(ours, token.as_deref())) {
                     Note::Progress(params)
                 } else {
+                    self.foreign = true;
                     Note::Oddity("the server sent progress for a token that is not this request's".into())
                 }
             }
@@ -99,6 +102,7 @@ impl Frame {
 impl Reply<'_> {
     /// Takes a frame.
     pub(super) fn take(&mut self, frame: Frame) -> Flow {
+        self.foreign = false;
         match frame.message {
             Ok(Message::Nothing) => {
                 self.pass_over(Error::new(Kind::Malformed, "the server's message is not JSON-RPC: it is empty"))
@@ -131,6 +135,10 @@ impl Reply<'_> {
 impl FrameSink for Reply<'_> {
     fn frame(&mut self, text: String) -> Flow {
         self.take(Frame::read(text, self.limits))
+    }
+
+    fn concerns(&self) -> bool {
+        !self.foreign
     }
 }
 

@@ -1,9 +1,12 @@
 //! What is asked of a server, and what it says in between.
 
+use std::time::Duration;
+
 use crate::error::Result;
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Params, take_params};
 use crate::protocol::method;
+use crate::protocol::task::Task;
 use crate::session::desk::Question;
 use crate::session::subscription::SubscriptionNews;
 
@@ -20,6 +23,33 @@ pub(crate) struct Request {
     pub progress: bool,
     /// The client's number of the call that it belongs to.
     pub call: Option<i64>,
+    /// Whether a kept answer will do, and whether this one is kept.
+    pub cache: CacheUse,
+    /// Whether the answer may be a task.
+    pub task: TaskWish,
+}
+
+/// The host's wish about kept answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CacheUse {
+    /// As the server says.
+    #[default]
+    Server,
+    /// Lists and resources are good until a change is told, whatever the server says of their age.
+    UntilChanged,
+    /// The server is asked; the answer is kept.
+    Refresh,
+    /// The server is asked; nothing is kept.
+    Off,
+}
+
+/// What the host wishes of a call that may become a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskWish {
+    /// It must not become one.
+    pub never: bool,
+    /// How long the server shall keep it, where that can be told (2025-11-25).
+    pub keep: Option<Duration>,
 }
 
 impl Request {
@@ -30,7 +60,8 @@ impl Request {
     pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
         let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
         let params = take_params(params, method::name_member(method))?;
-        Ok(Self { method: method.to_owned(), params, arguments, progress: false, call: None })
+        let (cache, task, call) = Default::default();
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache, task, call })
     }
 
     /// A tool call; `arguments` is the text of a JSON object.
@@ -38,8 +69,9 @@ impl Request {
         let quoted = crate::protocol::json::quote(name);
         let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
+        let (cache, task, call) = Default::default();
         let (method, arguments) = (method::TOOLS_CALL.to_owned(), Some(arguments.clone()));
-        Self { method, params, arguments, progress: false, call: None }
+        Self { method, params, arguments, progress: false, cache, task, call }
     }
 }
 
@@ -75,6 +107,8 @@ pub(crate) enum Note {
     Asked(Question),
     /// The server takes the question with this key back.
     Withdrawn(String),
+    /// The server tells of a task by itself.
+    Task(Box<Task>),
     /// A line of the server's standard error.
     Stderr(String),
     /// Something that the server did wrong and the library passed over; one line for the log.

@@ -29,6 +29,11 @@ impl Retry {
         !self.refused
     }
 
+    /// Whether it is no retry at all.
+    pub(super) fn is_first(&self) -> bool {
+        self.members.is_empty() && !self.refused
+    }
+
     pub(super) fn members(&self) -> &str {
         &self.members
     }
@@ -49,6 +54,7 @@ mod tests {
         assert!(!Retry::new(std::slice::from_ref(&answer), None).is_accepted());
         assert_eq!(Retry::new(&[answer], None).members(), r#""inputResponses":{"k":{"action":"decline"}},"#);
         assert_eq!(Retry::default().members(), "");
+        assert!(Retry::default().is_first() && !Retry::new(&[], Some("\"s\"")).is_first());
         assert!(Retry::default().is_accepted());
     }
 }

@@ -3,7 +3,9 @@
 use crate::clock::Deadline;
 use crate::error::Result;
 use crate::protocol::answer::Answer;
+use crate::protocol::input::InputAnswer;
 use crate::protocol::json::Json;
+use crate::protocol::task::Task;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
 use crate::transport::Scope;
@@ -17,11 +19,29 @@ pub(super) trait Speaker: Send + Sync {
     /// [`Note::Subscription`](crate::session::request::Note), the acknowledgment go to `notes`. The closing response.
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json>;
 
+    /// A task as it stands, with its open questions, its result or its error.
+    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task>;
+
+    /// Sends answers to a task's questions.
+    fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;
+
+    /// Asks the server to stop a task.
+    fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;
+
+    /// The task that a call was answered with is followed from now on.
+    fn task_followed(&self, _id: &str) {}
+
+    /// Nobody follows the task any more.
+    fn task_over(&self, _id: &str) {}
+
     /// Sends a notification.
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()>;
 
     /// The most pages of a list.
     fn page_limit(&self) -> usize;
+
+    /// Which session, or life of a channel, answers now; [`NO_LIFE`](super::known::NO_LIFE) while there is none.
+    fn life(&self) -> u64;
 
     /// Whether the server is told of the end.
     fn has_farewell(&self) -> bool;

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::cancel::{CancelToken, Wake};
 use crate::clock::Deadline;
 use crate::error::{Error, Kind};
+use crate::protocol::legacy_task::Offer;
 use crate::protocol::version::has_version_header;
 
 /// A session as `initialize` made it.
@@ -21,12 +22,14 @@ pub(super) struct Standing {
     pub version: Option<&'static str>,
     /// The channel's life that it began in.
     pub life: u64,
+    /// What the server offers of tasks.
+    pub offer: Offer,
 }
 
 impl Standing {
     /// The session while it is being made.
     pub(super) fn nascent(id: Option<String>) -> Self {
-        Self { number: 0, id, version: None, life: 0 }
+        Self { number: 0, id, version: None, life: 0, offer: Offer::default() }
     }
 
     /// The headers of everything that belongs to it (BR-20).
@@ -168,12 +171,12 @@ mod tests {
     use crate::cancel::Why;
 
     fn standing(number: u64) -> Arc<Standing> {
-        Arc::new(Standing { number, id: Some(format!("s{number}")), version: Some("2025-11-25"), life: 0 })
+        Arc::new(Standing { number, version: Some("2025-11-25"), ..Standing::nascent(Some(format!("s{number}"))) })
     }
 
     #[test]
     fn br_20_headers_name_the_negotiated_version() {
-        let of = |version| Standing { number: 1, id: Some("s".into()), version, life: 0 };
+        let of = |version| Standing { number: 1, version, ..Standing::nascent(Some("s".into())) };
         assert_eq!(of(Some("2025-06-18")).headers(), [("MCP-Protocol-Version", "2025-06-18"), ("Mcp-Session-Id", "s")]);
         assert_eq!(of(Some("2025-03-26")).headers(), [("Mcp-Session-Id", "s")]);
         assert!(Standing::nascent(None).headers().is_empty());

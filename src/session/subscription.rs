@@ -143,7 +143,8 @@ impl Driver<'_> {
                 let method = crate::error::one_line(&method);
                 notes.note(Note::Oddity(format!("{method} came before the subscription was acknowledged")));
             }
-            note @ (Note::Progress(_)
+            note @ (Note::Task(_)
+            | Note::Progress(_)
             | Note::ProgressOf { .. }
             | Note::Log(_)
             | Note::Other { .. }

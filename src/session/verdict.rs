@@ -98,7 +98,10 @@ fn refused(refusal: &HttpRefusal, limits: &Limits) -> Error {
     let (kind, text) = match refusal.status {
         401 => (Kind::AuthRequired, "the server asks for authorization (HTTP 401)".to_owned()),
         403 => (Kind::AuthDenied, "the server refuses access (HTTP 403)".to_owned()),
-        status => (Kind::Http, format!("the server answered with HTTP status {status}")),
+        status => {
+            let moved = refusal.moved.as_ref().map(|moved| format!(": {moved}")).unwrap_or_default();
+            (Kind::Http, format!("the server answered with HTTP status {status}{moved}"))
+        }
     };
     Error::new(kind, text)
         .with_http_status(refusal.status)
@@ -117,6 +120,7 @@ mod tests {
             retry_after: Some(Duration::from_secs(3)),
             challenges: Vec::new(),
             body: body.into(),
+            moved: None,
         })
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -17,10 +17,10 @@ use crate::protocol::task::Task;
 use crate::spawn::Spawn;
 use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
-use crate::tasks::errand::guarded;
+use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
 use crate::tasks::pace::{Chance, Jitter};
-use crate::tasks::pool::Pool;
+use crate::tasks::pool::{Pool, STUCK};
 use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::{Schedule, Slot};
@@ -65,8 +65,8 @@ impl Engine {
 
     fn with(clock: Arc<dyn Clock>, spawn: Option<Arc<dyn Spawn>>, jitter_seed: u64) -> Arc<Self> {
         Arc::new(Self {
+            pool: Pool::new(spawn.clone(), clock.clone()),
             clock,
-            pool: Pool::new(spawn.clone()),
             spawn,
             chance: Chance::new(jitter_seed),
             desk: Mutex::default(),
@@ -104,8 +104,14 @@ impl Engine {
         }
     }
 
-    /// The clock was moved by hand: the scheduler looks at it again.
-    #[cfg(test)]
+    /// A round trip for a worker.
+    pub(crate) fn submit(&self, lane: &Lane, errand: Errand) {
+        if self.pool.submit(lane, errand) {
+            self.nudge();
+        }
+    }
+
+    /// The scheduler looks again: at the workers, or at a clock that was moved by hand.
     pub(crate) fn nudge(&self) {
         // The lock closes the gap between the scheduler's look at the clock and its sleep.
         drop(self.desk.lock());
@@ -147,6 +153,7 @@ impl Engine {
         &self.clock
     }
 
+    #[cfg(test)]
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -202,15 +209,20 @@ impl Engine {
     /// The scheduler's thread.
     fn run(&self) {
         loop {
-            self.step(self.clock.now());
+            let looked = self.clock.now();
+            self.step(looked);
+            let waiting = self.pool.relieve();
             let mut desk = self.desk.lock();
             if desk.stopping {
                 desk.scheduler = false;
                 self.gone.notify_all();
                 return;
             }
-            // Asked again under the lock, so that no earlier time slips in between.
-            match desk.schedule.next() {
+            // Asked again under the lock, so that no earlier time slips in between. A look each tick at most: what falls due
+            // in between goes out together, a little later than it might, which costs far less than a wake-up for each.
+            let next = desk.schedule.next().map(|at| at.max(looked + TICK));
+            let until = if waiting { Some(next.map_or(looked + STUCK, |at| at.min(looked + STUCK))) } else { next };
+            match until {
                 None => self.bell.wait(&mut desk),
                 Some(at) => {
                     if let Some(left) = at.checked_duration_since(self.clock.now()).filter(|left| !left.is_zero()) {
@@ -315,6 +327,15 @@ impl Group {
         self.engine.find(self, key)
     }
 
+    /// The server told of a task by itself. False where it is none of ours.
+    pub(crate) fn pushed(&self, server: &str, task: Task) -> bool {
+        let Some(entry) = self.find(server, &task.id) else {
+            return false;
+        };
+        entry.post(TaskEvent::Pushed(Arc::new(task)));
+        true
+    }
+
     /// The network came back or the machine woke (design rule 14).
     pub(crate) fn poke(&self) {
         for entry in self.tasks() {
@@ -370,6 +391,9 @@ fn stored_end(reason: EndReason, record: &Record) -> End {
         (EndReason::Closed, _) => End::closed(),
     }
 }
+
+/// Chosen: short beside the shortest interval between polls (100 ms).
+const TICK: Duration = Duration::from_millis(10);
 
 fn shut_down() -> Error {
     Error::new(Kind::Closed, "the library is shut down")

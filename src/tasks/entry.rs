@@ -64,6 +64,8 @@ pub(crate) struct TaskEntry {
     /// What callers see: behind the machine by as much as is not yet in the ledger.
     seen: Mutex<Arc<Snapshot>>,
     changed: Condvar,
+    /// Those who wait for this task and others at once.
+    watchers: Mutex<Vec<Weak<dyn Wake>>>,
 }
 
 struct Core {
@@ -126,6 +128,7 @@ impl TaskEntry {
         let snapshot = Arc::new(Snapshot::of(&who.key.id, &who.about, &machine, Moment::of(&*clock)));
         // Running from the start: the first step belongs to `begin`, the later ones to the drop of `Held`.
         let running = machine.end().is_none();
+        judge(&links, &snapshot);
         let core = Core { machine, steps: VecDeque::new(), running };
         Arc::new(Self {
             who,
@@ -135,6 +138,7 @@ impl TaskEntry {
             core: Mutex::new(core),
             seen: Mutex::new(snapshot),
             changed: Condvar::new(),
+            watchers: Mutex::default(),
         })
     }
 
@@ -262,6 +266,13 @@ impl TaskEntry {
         guarded(|| self.links.ledger.acknowledge(&self.who.key))
     }
 
+    /// Has `watcher` woken at each change of the snapshot, for as long as it lives.
+    pub(crate) fn watch(&self, watcher: Weak<dyn Wake>) {
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|one| one.strong_count() > 0);
+        watchers.push(watcher);
+    }
+
     /// Waits for the end; `None` where the deadline or the cancel came first.
     #[cfg(test)]
     pub(crate) fn wait(self: &Arc<Self>, deadline: Deadline, cancel: &CancelToken) -> Option<Arc<Snapshot>> {
@@ -314,6 +325,8 @@ impl TaskEntry {
         if run {
             self.run();
         }
+        // Where another thread is the runner, it may not have come so far.
+        snapshot.iter().for_each(|snapshot| judge(&self.links, snapshot));
         (asked, snapshot.unwrap_or_else(|| self.snapshot()))
     }
 
@@ -369,6 +382,8 @@ impl TaskEntry {
 
     fn execute(self: &Arc<Self>, step: Step) {
         let Step { actions, snapshot, mut record } = step;
+        // Before anybody sees it, and outside every lock: a look at a large result takes time.
+        judge(&self.links, &snapshot);
         let mut published = false;
         for action in actions {
             if let TaskAction::Record = action {
@@ -391,6 +406,11 @@ impl TaskEntry {
         // The old one is dropped after unlocking.
         let _old = std::mem::replace(&mut *self.seen.lock(), snapshot.clone());
         self.changed.notify_all();
+        // Woken outside the lock: a watcher takes one of its own.
+        let watchers: Vec<_> = self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
+        for watcher in watchers {
+            watcher.wake();
+        }
     }
 
     fn act(self: &Arc<Self>, action: TaskAction, snapshot: &Arc<Snapshot>) {
@@ -442,7 +462,7 @@ impl TaskEntry {
 
     fn submit(self: &Arc<Self>, chore: Chore) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.pool().submit(&self.who.lane, Errand::new(self.clone(), chore));
+            engine.submit(&self.who.lane, Errand::new(self.clone(), chore));
         }
     }
 
@@ -458,6 +478,11 @@ impl TaskEntry {
         }
         Ok(task)
     }
+}
+
+/// Lets the host look at a result.
+fn judge(links: &Links, snapshot: &Snapshot) {
+    snapshot.judge(|about, result| guarded(|| Ok(links.host.flaw(about, result))).unwrap_or_else(Some));
 }
 
 /// Wakes the waiters of an entry.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Kind};
 use crate::protocol::task::{Task, TaskStatus};
 use crate::tasks::cancelling::{CancelStep, Cancelling};
+use crate::tasks::history::History;
 use crate::tasks::keys::OpenInput;
 use crate::tasks::lifetime::Lifetime;
 use crate::tasks::outbox::Outbox;
@@ -19,6 +20,7 @@ pub(crate) struct Following {
     options: FollowOptions,
     /// The last answer that counts.
     pub(crate) task: Option<Arc<Task>>,
+    pub(crate) history: History,
     pub(crate) pace: Pace,
     pub(crate) life: Lifetime,
     pub(crate) inputs: Outbox,
@@ -31,6 +33,8 @@ pub(crate) struct Following {
     last: Moment,
     /// The start of the newest round trip that was taken in.
     newest: Option<Instant>,
+    /// When the server last told by itself.
+    told_at: Option<Instant>,
     /// Right after creation, until the first good answer.
     grace: Option<Grace>,
     /// Polls fail.
@@ -78,6 +82,7 @@ impl Following {
         // Questions and ends wait for a `Due` of their own, so that "created" and then the call's answer come first.
         let has_news = !seed.inputs.is_empty() || !seed.unknown_inputs.is_empty() || is_whole(&seed);
         this.seed_news = has_news.then_some(at.now);
+        this.history.tell(&seed);
         this.task = Some(seed);
         out.push(TaskAction::Record);
         out.push(TaskAction::Announce(Announcement::Created));
@@ -93,6 +98,9 @@ impl Following {
             this.life.tell(task.ttl, at);
         }
         this.inputs = Outbox::restored(past.answers, past.last.as_deref());
+        if let Some(task) = &past.last {
+            this.history.tell(task);
+        }
         this.task = past.last;
         this.due = Some(at.now);
         out.push(TaskAction::Record);
@@ -111,6 +119,7 @@ impl Following {
             pace: Pace::new(options.min_poll),
             options,
             task: None,
+            history: History::default(),
             life: Lifetime::new(at, age),
             inputs: Outbox::default(),
             cancel: Cancelling::default(),
@@ -118,6 +127,7 @@ impl Following {
             polling: false,
             last: at,
             newest: None,
+            told_at: None,
             grace: None,
             fault: None,
             hollow: 0,
@@ -195,6 +205,11 @@ impl Following {
             // It began before one that has been taken in: it tells an older state. The schedule stands.
             return None;
         }
+        if hollow.is_none() && !task.status.is_terminal() && self.is_overtaken(&task, trip) {
+            self.last = at;
+            self.due = self.pace.next(at.now, self.pushed.is_some(), jitter);
+            return None;
+        }
         if let Some(error) = hollow {
             self.hollow += 1;
             if self.hollow >= MAX_HOLLOW {
@@ -214,12 +229,20 @@ impl Following {
         self.take_in(task, at, recovered, out)
     }
 
+    /// The server told by itself while the poll was on its way, and the poll does not tell of a later moment: the open
+    /// questions in it may be those of before.
+    fn is_overtaken(&self, task: &Task, trip: Trip) -> bool {
+        let newer = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new > old);
+        self.told_at.is_some_and(|told| trip.started < told) && !self.task.as_ref().is_some_and(newer)
+    }
+
     fn on_pushed(&mut self, task: Arc<Task>, at: Moment, out: &mut Actions) -> Option<End> {
         let older = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new < old);
         if task.check_payload().is_err() || (!task.status.is_terminal() && self.task.as_ref().is_some_and(older)) {
             return None;
         }
         self.grace = None;
+        self.told_at = Some(at.now);
         self.pace.tell(task.poll_interval);
         self.take_in(task, at, false, out)
     }
@@ -253,6 +276,7 @@ impl Following {
         if recovered {
             out.push(TaskAction::Announce(Announcement::Recovered));
         }
+        self.history.tell(&task);
         if end.is_some() {
             self.task = Some(task);
             return end;

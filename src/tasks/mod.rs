@@ -9,7 +9,7 @@
 //! ```
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
-//! `outbox` (answers on their way), `cancelling`, `following` and `state` (the machine: event + time in, actions out),
+//! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine: event + time in, actions out),
 //! `schedule`, `queue` (fair turns), `watch` (which stream tells of which task). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
 //! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the engine).
 //!
@@ -23,6 +23,7 @@ pub(crate) mod driver;
 pub(crate) mod entry;
 mod errand;
 mod following;
+mod history;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 mod lifetime;
@@ -42,8 +43,10 @@ use std::time::Duration;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
+use crate::protocol::json::Json;
 use crate::protocol::task::Task;
 use crate::tasks::entry::TaskEntry;
+use crate::tasks::ledger::TaskAbout;
 use crate::tasks::snapshot::Snapshot;
 
 /// The server's side of a task: one round trip each, blocking, on a worker thread.
@@ -134,6 +137,11 @@ pub(crate) enum Announcement {
 pub(crate) trait TaskHost: Send + Sync {
     /// Takes an announcement of a task with its snapshot of that moment.
     fn announce(&self, entry: &Arc<TaskEntry>, snapshot: &Arc<Snapshot>, what: Announcement);
+
+    /// What is wrong with a result, where the program has an eye on that.
+    fn flaw(&self, _about: &TaskAbout, _result: &Json) -> Option<Error> {
+        None
+    }
 }
 
 /// How a client wants its tasks followed.

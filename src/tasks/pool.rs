@@ -1,8 +1,12 @@
-//! The workers: at most 32, started when work waits, gone after some idle seconds. One for the whole process.
+//! The workers: at most 32, gone after some idle seconds. One pool for the whole process.
+//!
+//! As few as the work needs: with a server that answers in a moment one worker makes many round trips in a row, which
+//! costs a fraction of waking one for each. How many are needed follows from how long a round trip has taken lately; where
+//! that was wrong, because a server has become slow, [`Pool::relieve`] doubles them until the queue moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -17,6 +21,7 @@ use crate::tasks::queue::{FairQueue, Lane, MAX_RUNNING};
 pub(crate) struct Pool {
     /// `None`: nobody runs; whoever drives the engine by hand takes the errands.
     spawn: Option<Arc<dyn Spawn>>,
+    clock: Arc<dyn Clock>,
     floor: Mutex<Floor>,
     work: Condvar,
     gone: Condvar,
@@ -28,7 +33,14 @@ struct Floor {
     flying: HashMap<u64, (u64, Arc<CancelToken>)>,
     next_flight: u64,
     workers: usize,
+    /// Workers that wait; those that were told and have not woken yet count as busy.
     idle: usize,
+    /// Workers that were told to wake and have not yet.
+    told: usize,
+    /// How long a round trip takes, by those of late.
+    trip: Duration,
+    /// When an errand was last taken.
+    last_take: Option<Instant>,
     stopping: bool,
 }
 
@@ -57,39 +69,46 @@ impl Flight {
 
 impl Pool {
     /// A pool without workers yet.
-    pub(crate) fn new(spawn: Option<Arc<dyn Spawn>>) -> Arc<Self> {
+    pub(crate) fn new(spawn: Option<Arc<dyn Spawn>>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let floor = Floor {
             queue: FairQueue::new(),
             flying: HashMap::new(),
             next_flight: 0,
             workers: 0,
             idle: 0,
+            told: 0,
+            trip: Duration::ZERO,
+            last_take: None,
             stopping: false,
         };
-        Arc::new(Self { spawn, floor: Mutex::new(floor), work: Condvar::new(), gone: Condvar::new() })
+        Arc::new(Self { spawn, clock, floor: Mutex::new(floor), work: Condvar::new(), gone: Condvar::new() })
     }
 
-    /// Adds an errand. Never blocks.
-    pub(crate) fn submit(self: &Arc<Self>, lane: &Lane, errand: Errand) {
+    /// Adds an errand. Never blocks. True where it waits and no worker was told: somebody has to [`Self::relieve`].
+    #[must_use = "an errand may wait behind a worker that is held up"]
+    pub(crate) fn submit(self: &Arc<Self>, lane: &Lane, errand: Errand) -> bool {
         {
             let mut floor = self.floor.lock();
             if floor.stopping {
-                return;
+                return false;
             }
             floor.queue.push(lane, errand);
         }
         self.staff();
+        let floor = self.floor.lock();
+        floor.queue.waiting() > floor.told
     }
 
     /// The next errand that may run.
     #[cfg(test)]
     pub(crate) fn take(&self) -> Option<Flight> {
-        self.floor.lock().take()
+        self.floor.lock().take(self.clock.now())
     }
 
-    /// Gives the place back.
-    pub(crate) fn finish(&self, flight: &Flight) {
+    /// Gives the place back after a round trip that took so long.
+    pub(crate) fn finish(&self, flight: &Flight, took: Duration) {
         let mut floor = self.floor.lock();
+        floor.trip = (floor.trip * 7 + took) / 8;
         floor.queue.done(&flight.lane);
         floor.flying.remove(&flight.number);
     }
@@ -131,39 +150,67 @@ impl Pool {
         true
     }
 
-    /// Sees to it that what may run is run: wakes an idle worker, or starts one.
+    /// The queue is looked after: true while errands wait. Where none was taken for a while, the workers there are do not
+    /// suffice: a server has become slow.
+    pub(crate) fn relieve(self: &Arc<Self>) -> bool {
+        let more = {
+            let floor = self.floor.lock();
+            if floor.queue.waiting() == 0 {
+                return false;
+            }
+            let now = self.clock.now();
+            let stuck = floor.last_take.is_none_or(|at| now.saturating_duration_since(at) >= STUCK);
+            if stuck { floor.busy().max(1) } else { 0 }
+        };
+        self.staff_to(|floor| floor.busy() + more);
+        true
+    }
+
+    /// Sees to it that what may run is run: wakes idle workers, or starts some.
     fn staff(self: &Arc<Self>) {
+        self.staff_to(Floor::needed);
+    }
+
+    /// Wakes or starts workers until so many are busy, or nothing more may run.
+    fn staff_to(self: &Arc<Self>, wanted: impl FnOnce(&Floor) -> usize) {
         let Some(spawn) = &self.spawn else { return };
-        loop {
-            let flight = {
-                let mut floor = self.floor.lock();
-                if floor.idle > 0 {
-                    self.work.notify_one();
-                }
-                // An idle worker that was told already counts as idle until it wakes: so compare with all that wait.
-                if floor.stopping || floor.queue.waiting() <= floor.idle || floor.workers >= MAX_RUNNING {
-                    return;
-                }
-                let Some(flight) = floor.take() else { return };
-                floor.workers += 1;
-                flight
-            };
-            // The flight stays reachable from here: where the system refuses a thread, its task must hear of it.
-            let parcel = Arc::new(Mutex::new(Some(flight)));
-            let (pool, theirs) = (self.clone(), parcel.clone());
-            let started = spawn.spawn(
-                "mcp-poll",
-                Box::new(move || {
-                    let first = theirs.lock().take();
-                    pool.work(first);
-                }),
-            );
-            if let Err(error) = started {
-                let flight = parcel.lock().take();
-                self.refused(flight, &error);
+        let mut floor = self.floor.lock();
+        let wanted = wanted(&floor).min(MAX_RUNNING);
+        while !floor.stopping && floor.busy() < wanted && floor.queue.waiting() > floor.told && floor.queue.may_take() {
+            if floor.idle > 0 {
+                floor.idle -= 1;
+                floor.told += 1;
+                self.work.notify_one();
+                continue;
+            }
+            let Some(flight) = floor.take(self.clock.now()) else { return };
+            floor.workers += 1;
+            drop(floor);
+            if !self.hire(&**spawn, flight) {
                 return;
             }
+            floor = self.floor.lock();
         }
+    }
+
+    /// A new worker that begins with this flight. False where the system refuses the thread.
+    fn hire(self: &Arc<Self>, spawn: &dyn Spawn, flight: Flight) -> bool {
+        // The flight stays reachable from here: where the system refuses a thread, its task must hear of it.
+        let parcel = Arc::new(Mutex::new(Some(flight)));
+        let (pool, theirs) = (self.clone(), parcel.clone());
+        let started = spawn.spawn(
+            "mcp-poll",
+            Box::new(move || {
+                let first = theirs.lock().take();
+                pool.work(first);
+            }),
+        );
+        if let Err(error) = started {
+            let flight = parcel.lock().take();
+            self.refused(flight, &error);
+            return false;
+        }
+        true
     }
 
     /// No thread was to be had. Other workers will come to what waits; where there are none, every task hears of a
@@ -176,7 +223,7 @@ impl Pool {
             if floor.workers == 0 { floor.queue.drain() } else { Vec::new() }
         };
         let own = flight.and_then(|mut flight| {
-            self.finish(&flight);
+            self.finish(&flight, Duration::ZERO);
             flight.errand.take()
         });
         let error = Error::new(Kind::Memory, format!("no thread for a round trip: {}", error.message()));
@@ -188,9 +235,10 @@ impl Pool {
     fn work(self: &Arc<Self>, first: Option<Flight>) {
         let mut next = first;
         while let Some(mut flight) = next {
+            let begun = self.clock.now();
             // A panic in a wire, a host or in us costs this one round trip, never the worker.
             let _caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| flight.run()));
-            self.finish(&flight);
+            self.finish(&flight, self.clock.now().saturating_duration_since(begun));
             // The place that is free now may be the one that another lane waits for.
             self.staff();
             next = self.next_flight();
@@ -207,29 +255,52 @@ impl Pool {
             if floor.stopping {
                 return None;
             }
-            if let Some(flight) = floor.take() {
+            if let Some(flight) = floor.take(self.clock.now()) {
                 return Some(flight);
             }
             floor.idle += 1;
             let timed_out = self.work.wait_for(&mut floor, IDLE).timed_out();
+            if floor.told > 0 {
+                // Whoever told a worker to wake has taken it out of the idle ones; which one wakes is all the same.
+                floor.told -= 1;
+                continue;
+            }
             floor.idle -= 1;
             if timed_out {
                 // Looks once more: an errand may have come in the moment of the timeout.
-                return if floor.stopping { None } else { floor.take() };
+                return if floor.stopping { None } else { floor.take(self.clock.now()) };
             }
         }
     }
 }
 
 impl Floor {
-    fn take(&mut self) -> Option<Flight> {
+    fn take(&mut self, now: Instant) -> Option<Flight> {
         let (lane, errand) = self.queue.take()?;
         let (number, token) = (self.next_flight, Arc::new(CancelToken::new()));
         self.next_flight += 1;
+        self.last_take = Some(now);
         self.flying.insert(number, (lane.group, token.clone()));
         Some(Flight { number, lane, errand: Some(errand), token })
     }
+
+    /// Workers that are at it, or about to be.
+    fn busy(&self) -> usize {
+        self.workers - self.idle
+    }
+
+    /// So many that what waits has begun within [`HASTE`], if round trips take as long as those of late.
+    fn needed(&self) -> usize {
+        let waiting = u32::try_from(self.queue.waiting()).unwrap_or(u32::MAX);
+        let work = self.trip.saturating_mul(waiting).as_micros().div_ceil(HASTE.as_micros());
+        // At least one for what waits, beside those that may be held up by other servers.
+        usize::try_from(work).unwrap_or(usize::MAX).max(usize::from(waiting > 0))
+    }
 }
 
+/// Chosen: short beside the shortest interval between polls (100 ms).
+const HASTE: Duration = Duration::from_millis(5);
+/// Nothing was taken for so long while errands wait: the workers are held up.
+pub(crate) const STUCK: Duration = Duration::from_millis(5);
 /// Chosen: longer than the usual interval between polls, so that a handful of tasks keeps its worker.
 const IDLE: Duration = Duration::from_secs(10);

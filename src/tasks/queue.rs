@@ -54,8 +54,9 @@ impl<J> FairQueue<J> {
     pub(crate) fn take(&mut self) -> Option<(Lane, J)> {
         for _ in 0..self.turns.len() {
             let name = self.turns.pop_front()?;
+            let free = MAX_RUNNING - self.total;
             let origin = self.origins.get_mut(&name)?;
-            if origin.running >= MAX_PER_ORIGIN || origin.running >= MAX_RUNNING - self.total {
+            if !origin.may_run(free) {
                 self.turns.push_back(name);
                 continue;
             }
@@ -69,6 +70,12 @@ impl<J> FairQueue<J> {
             return Some((Lane { origin: name, group }, job));
         }
         None
+    }
+
+    /// Whether [`Self::take`] would find a job.
+    pub(crate) fn may_take(&self) -> bool {
+        let free = MAX_RUNNING - self.total;
+        self.turns.iter().any(|name| self.origins.get(name).is_some_and(|origin| origin.may_run(free)))
     }
 
     /// A job that was taken has ended.
@@ -105,6 +112,10 @@ impl<J> FairQueue<J> {
 impl<J> Origin<J> {
     fn new() -> Self {
         Self { running: 0, jobs: HashMap::new(), turns: VecDeque::new() }
+    }
+
+    fn may_run(&self, free: usize) -> bool {
+        self.running < MAX_PER_ORIGIN && self.running < free
     }
 
     fn push(&mut self, group: u64, job: J) {
@@ -148,7 +159,9 @@ mod tests {
             queue.push(&lane("slow", 1), job);
         }
         assert_eq!(std::iter::from_fn(|| queue.take()).count(), MAX_PER_ORIGIN);
+        assert!(!queue.may_take());
         queue.push(&lane("fast", 2), 100);
+        assert!(queue.may_take());
         assert_eq!(queue.take().map(|(lane, job)| (lane.group, job)), Some((2, 100)));
         assert_eq!(queue.waiting(), 84);
     }

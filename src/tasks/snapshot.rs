@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use once_cell::sync::OnceCell;
+
 use crate::error::{Error, RpcFault};
 use crate::protocol::json::Json;
 use crate::protocol::task::{Task, TaskStatus, Ttl};
 use crate::tasks::EndReason;
+use crate::tasks::history::History;
 use crate::tasks::keys::OpenInput;
 use crate::tasks::ledger::TaskAbout;
 use crate::tasks::pace::Moment;
@@ -18,6 +21,7 @@ pub(crate) struct Snapshot {
     id: Arc<str>,
     about: Arc<TaskAbout>,
     task: Option<Arc<Task>>,
+    history: History,
     status: TaskStatus,
     end: Option<(EndReason, Option<Error>)>,
     inputs: Vec<OpenInput>,
@@ -27,6 +31,8 @@ pub(crate) struct Snapshot {
     degraded: Option<Error>,
     next_poll_due: Option<Instant>,
     cancel_pending: bool,
+    /// What is wrong with the result; looked at once.
+    flaw: OnceCell<Option<Error>>,
 }
 
 impl Snapshot {
@@ -36,6 +42,7 @@ impl Snapshot {
             id: id.clone(),
             about: about.clone(),
             task: machine.task().cloned(),
+            history: machine.history(),
             status: machine.status(),
             end: machine.end().map(|end| (end.reason, end.error.clone())),
             inputs: machine.open_inputs(),
@@ -45,7 +52,20 @@ impl Snapshot {
             degraded: machine.degraded().cloned(),
             next_poll_due: machine.next_poll_due(),
             cancel_pending: machine.cancel_pending(),
+            flaw: OnceCell::new(),
         }
+    }
+
+    /// Lets somebody look at the result, where there is one and nobody has.
+    pub(crate) fn judge(&self, look: impl FnOnce(&TaskAbout, &Json) -> Option<Error>) {
+        if let Some(result) = self.result() {
+            self.flaw.get_or_init(|| look(&self.about, result));
+        }
+    }
+
+    /// What is wrong with the result: the task is completed all the same.
+    pub(crate) fn flaw(&self) -> Option<&Error> {
+        self.flaw.get()?.as_ref()
     }
 
     /// The server's id of the task.
@@ -81,6 +101,11 @@ impl Snapshot {
     /// The server's words about the status.
     pub(crate) fn message(&self) -> Option<&str> {
         self.task.as_ref()?.message.as_deref()
+    }
+
+    /// What the server has said so far, as a JSON array.
+    pub(crate) fn history(&self) -> String {
+        self.history.write()
     }
 
     /// `createdAt` as sent.
@@ -123,6 +148,11 @@ impl Snapshot {
     /// The last answer of the server's as sent.
     pub(crate) fn raw(&self) -> Option<&Json> {
         self.task.as_ref().map(|task| &task.raw)
+    }
+
+    /// What the model may be told until the task has ended.
+    pub(crate) fn immediate(&self) -> Option<&str> {
+        self.task.as_ref()?.immediate.as_deref()
     }
 
     /// True where the time to live has passed.

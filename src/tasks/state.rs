@@ -15,6 +15,7 @@ use crate::error::{Error, Kind};
 use crate::protocol::input::{InputAnswer, InputRequest};
 use crate::protocol::task::{Task, TaskStatus, Ttl};
 use crate::tasks::following::Following;
+use crate::tasks::history::History;
 use crate::tasks::keys::{OpenInput, Sender, StoredAnswer, Verdict};
 use crate::tasks::pace::{Jitter, Moment};
 use crate::tasks::{Announcement, EndReason, FollowOptions};
@@ -184,6 +185,7 @@ enum Phase {
 struct Ended {
     end: End,
     task: Option<Arc<Task>>,
+    history: History,
     ttl: Ttl,
     poll_interval: Option<std::time::Duration>,
     overdue: bool,
@@ -199,7 +201,11 @@ impl Machine {
     pub(crate) fn ended(end: End, task: Option<Arc<Task>>) -> Self {
         let ttl = task.as_ref().map_or(Ttl::Absent, |task| task.ttl);
         let poll_interval = task.as_ref().and_then(|task| task.poll_interval);
-        Self { phase: Phase::Ended(Box::new(Ended { end, task, ttl, poll_interval, overdue: false })) }
+        let mut history = History::default();
+        if let Some(task) = &task {
+            history.tell(task);
+        }
+        Self { phase: Phase::Ended(Box::new(Ended { end, task, history, ttl, poll_interval, overdue: false })) }
     }
 
     /// One step.
@@ -237,6 +243,7 @@ impl Machine {
         self.phase = Phase::Ended(Box::new(Ended {
             end,
             task: following.task.take(),
+            history: std::mem::take(&mut following.history),
             ttl: following.life.told(),
             poll_interval: following.pace.told(),
             overdue: following.life.passed(at),
@@ -257,6 +264,15 @@ impl Machine {
             Phase::New(_) => None,
             Phase::Following(following) => following.task.as_ref(),
             Phase::Ended(ended) => ended.task.as_ref(),
+        }
+    }
+
+    /// What the server has said so far.
+    pub(crate) fn history(&self) -> History {
+        match &self.phase {
+            Phase::New(_) => History::default(),
+            Phase::Following(following) => following.history.clone(),
+            Phase::Ended(ended) => ended.history.clone(),
         }
     }
 

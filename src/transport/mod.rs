@@ -102,6 +102,11 @@ pub(crate) trait FrameSink {
         false
     }
 
+    /// Whether the last message was about this exchange. What is about another does not end the silence (BR-26).
+    fn concerns(&self) -> bool {
+        true
+    }
+
     /// An event of another name than `message` (HTTP+SSE has `endpoint`).
     fn aside(&mut self, _event: &str, _data: &str) -> Flow {
         Flow::More
@@ -265,6 +270,8 @@ pub(crate) struct HttpRefusal {
     pub challenges: Vec<String>,
     /// The body's beginning (at most 64 KiB), where it is text.
     pub body: String,
+    /// Why a redirection was not followed, as a clause that names where it leads.
+    pub moved: Option<String>,
 }
 
 /// A way to reach a server.

@@ -1,18 +1,32 @@
 #!/bin/sh
-# The library against a server that nobody of this project wrote (FastMCP with its tasks extension): the same long job, to the
-# same result, from C, Python and Pascal; and from C the other tools of fastmcp/server.py.
-# PROFILE says which build of the library (debug). Without Free Pascal its part is left out and named; with MCP_TEST_ALL=1
-# that is a failure.
+# The library against servers on what nobody of this project wrote: a tour of all of them (tour.py), and with FastMCP's tasks
+# extension the same long job, to the same result, from C, Python and Pascal, and from C the other tools of fastmcp/server.py.
+# PROFILE says which build of the library (debug), WORDS which visits of the tour (all). What cannot be had is left out and
+# named; with MCP_TEST_ALL=1 that is a failure.
 . "$(dirname "$0")/../../scripts/common.sh"
 cd "$ROOT"
 sh scripts/real-servers.sh
 REAL_TOOLS=${REAL_TOOLS:-$TOOLS/real}
 PROFILE=${PROFILE:-debug}
 library=$BUILD/$PROFILE/libmcpnative.so
-out=$BUILD/real
+out=$BUILD/real/out
 rm -rf "$out"
 mkdir -p "$out"
 [ -f "$library" ] || { echo "there is no $library: build it first" >&2; exit 1; }
+
+failed=0
+skip() { # what, why
+    echo "SKIPPED $1: $2 is missing"
+    [ -z "${MCP_TEST_ALL:-}" ] || failed=1
+}
+
+export MCPNATIVE_LIBRARY="$library"
+mkdir -p "$BUILD/test-logs"
+PYTHONPATH=bindings/python timeout 900 python3 -B tests/real/tour.py "$TOOLS" "$REAL_TOOLS" "$BUILD" ${WORDS:-} || failed=1
+if grep -qx fastmcp "$REAL_TOOLS/missing"; then
+    skip "the long job from C, Python and Pascal" fastmcp
+    exit "$failed"
+fi
 
 server=
 stop() {
@@ -47,7 +61,6 @@ done
 tool=long_job
 arguments='{"steps":5,"step_ms":200}'
 expected='done after 5 steps'
-failed=0
 
 long_job() { # language, command...: runs the job and keeps what it printed
     language=$1
@@ -69,7 +82,6 @@ long_job() { # language, command...: runs the job and keeps what it printed
     fi
 }
 
-export MCPNATIVE_LIBRARY="$library"
 long_job c "$out/long_job"
 PYTHONPATH=bindings/python long_job python python3 tests/real/long_job.py
 if have fpc; then
@@ -81,8 +93,7 @@ if have fpc; then
         failed=1
     fi
 else
-    echo "SKIPPED pascal: fpc is missing"
-    [ -z "${MCP_TEST_ALL:-}" ] || failed=1
+    skip pascal fpc
 fi
 
 if timeout 120 "$out/other_tools" "$url" >"$out/other_tools.txt" 2>&1; then

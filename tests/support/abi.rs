@@ -58,6 +58,7 @@ pub struct Told {
     pub http_status: Option<i64>,
     pub retry_safe: bool,
     pub retry_after_ms: Option<i64>,
+    pub tool_result: Option<String>,
 }
 
 /// Boxed, as it travels in results.
@@ -87,6 +88,7 @@ impl Told {
             http_status: number(error::MCP_ERROR_HTTP_STATUS),
             retry_safe: number(error::MCP_ERROR_RETRY_SAFE) == Some(1),
             retry_after_ms: number(error::MCP_ERROR_RETRY_AFTER_MS),
+            tool_result: text(error::MCP_ERROR_TOOL_RESULT),
         };
         assert_eq!(unsafe { error::mcp_error_free(raw) }, MCP_OK);
         assert!(!failure.message.contains(['\n', '\r']), "an error's message is one line: {failure:?}");
@@ -134,7 +136,7 @@ fn text_of(read: impl FnOnce(*mut usize) -> *const c_char) -> Option<String> {
     Some(String::from_utf8(bytes[..length].to_vec()).expect("a text is UTF-8"))
 }
 
-fn parse(text: &str) -> Value {
+pub fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|fault| panic!("{fault} in {text}"))
 }
 
@@ -237,10 +239,10 @@ impl Answer {
 }
 
 pub use snapshot::{
-    MCP_SNAPSHOT_CONTEXT, MCP_SNAPSHOT_CREATED_AT, MCP_SNAPSHOT_INPUTS, MCP_SNAPSHOT_JSON, MCP_SNAPSHOT_MESSAGE,
-    MCP_SNAPSHOT_NEXT_POLL_MS, MCP_SNAPSHOT_OVERDUE, MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON,
-    MCP_SNAPSHOT_STATUS, MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL, MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TTL_MS,
-    MCP_SNAPSHOT_UPDATED_AT,
+    MCP_SNAPSHOT_CONTEXT, MCP_SNAPSHOT_CREATED_AT, MCP_SNAPSHOT_HISTORY, MCP_SNAPSHOT_IMMEDIATE_RESPONSE,
+    MCP_SNAPSHOT_INPUTS, MCP_SNAPSHOT_JSON, MCP_SNAPSHOT_MESSAGE, MCP_SNAPSHOT_NEXT_POLL_MS, MCP_SNAPSHOT_OVERDUE,
+    MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON, MCP_SNAPSHOT_STATUS, MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL,
+    MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_TTL_MS, MCP_SNAPSHOT_UPDATED_AT,
 };
 
 impl Snapshot {
@@ -303,6 +305,8 @@ impl Snapshot {
     }
 }
 
+pub use task::{MCP_WAIT_ALL, MCP_WAIT_ANY};
+
 impl Task {
     pub fn snapshot(&self) -> Snapshot {
         let mut raw = null_mut();
@@ -341,6 +345,14 @@ impl Task {
         (status, Snapshot(raw))
     }
 
+    /// Any or all of them: the status, and the place in the list.
+    pub fn wait_many(tasks: &[&Self], until: i32, wait_ms: i64) -> (i32, usize) {
+        let (handles, mut place) = (tasks.iter().map(|task| task.0).collect::<Vec<_>>(), usize::MAX);
+        let status =
+            unsafe { task::mcp_task_wait_many(handles.as_ptr(), handles.len(), until, wait_ms, &raw mut place) };
+        (status, place)
+    }
+
     /// Its end.
     pub fn end(&self) -> Snapshot {
         let (status, snapshot) = self.wait(PATIENCE_MS);
@@ -372,6 +384,13 @@ impl Call {
         let mut raw = null_mut();
         let status = unsafe { call::mcp_call_result(self.0, &mut raw) };
         Answer::some(status, raw)
+    }
+
+    /// `mcp_call_result` as it stands: with MCP_E_SCHEMA there is a result as well.
+    pub fn result(&self) -> (Result<i32, Failure>, Option<Answer>) {
+        let mut raw = null_mut();
+        let status = check(unsafe { call::mcp_call_result(self.0, &mut raw) });
+        (status, (!raw.is_null()).then(|| Answer(raw)))
     }
 
     pub fn failure(&self) -> Option<Failure> {
@@ -769,6 +788,22 @@ impl Client {
         Text::some(status, raw).expect("counters").json()
     }
 
+    /// `mcp_client_number`.
+    pub fn number(&self, field: i32) -> Result<i64, Failure> {
+        let mut out = -1;
+        check(unsafe { client::mcp_client_number(self.raw, field, &mut out) }).map(|_| out)
+    }
+
+    /// The generations of tools, prompts and resources.
+    pub fn generations(&self) -> [i64; 3] {
+        [
+            client::MCP_CLIENT_TOOLS_GENERATION,
+            client::MCP_CLIENT_PROMPTS_GENERATION,
+            client::MCP_CLIENT_RESOURCES_GENERATION,
+        ]
+        .map(|field| self.number(field).expect("a generation"))
+    }
+
     pub fn tasks(&self, filter: &str) -> Result<Value, Failure> {
         let mut raw = null_mut();
         let status = unsafe { client::mcp_client_tasks(self.raw, filter.as_ptr().cast(), filter.len(), &mut raw) };
@@ -919,6 +954,16 @@ impl Client {
 
 fn pointer(bytes: &[u8]) -> *const c_char {
     if bytes.is_empty() { null() } else { bytes.as_ptr().cast() }
+}
+
+/// `mcp_uri_template_expand`.
+pub fn expand(template: &str, variables: &str) -> Result<String, Failure> {
+    let (template, mut raw) = (CString::new(template).expect("no NUL"), null_mut());
+    let variables = variables.as_bytes();
+    let status = unsafe {
+        text_object::mcp_uri_template_expand(template.as_ptr(), pointer(variables), variables.len(), &mut raw)
+    };
+    check(status).map(|status| Text::some(status, raw).expect("a text").get())
 }
 
 // ---- the library's log ---------------------------------------------------------------------------------------------

@@ -353,6 +353,33 @@ begin
     CheckEqual(Client.SettingsJson, '{"url":"http://127.0.0.1:1/mcp","headers":{"X-Key":"a=b","X-Other":"c:d"},' +
       '"client":{"name":"n","version":"0"},"timeouts":{"connect_ms":5},' +
       '"tasks":{"enabled":true,"auto_poll":true,"min_poll_ms":7},"era":"modern"}', 'settings document');
+    Client.Headers.Clear;
+    Client.ClientName := '';
+    Client.Timeouts.ConnectMs := 0;
+    Client.Settings.Clear;
+    Client.Proxy := 'http://u:p@proxy:3128';
+    Client.NoProxy := 'localhost,.internal';
+    Client.Tls.CaFile := 'ca.pem';
+    Client.Tls.OnlyOwn := True;
+    Client.Tls.ClientCertFile := 'me.pem';
+    Client.Tls.ClientKeyFile := 'key.pem';
+    CheckEqual(Client.SettingsJson, '{"url":"http://127.0.0.1:1/mcp","proxy":"http://u:p@proxy:3128","no_proxy":["localhost,.internal"],' +
+      '"tls":{"ca_file":"ca.pem","roots":"only","client_cert_file":"me.pem","client_key_file":"key.pem"},' +
+      '"tasks":{"enabled":true,"auto_poll":true,"min_poll_ms":7}}', 'proxy and TLS in the settings document');
+    Client.Tls.OnlyOwn := False;
+    Client.Tls.ClientCertFile := '';
+    Client.Tls.ClientKeyFile := '';
+    Client.Tls.CaFile := 'no-such-file.pem';
+    Raised := '';
+    try
+      Client.Open;
+    except
+      on E: EMcpError do
+        if E.Status = MCP_E_ARGUMENT then
+          Raised := E.Message;
+    end;
+    Check(Pos('settings.tls.ca_file: no-such-file.pem cannot be read', Raised) > 0, 'a file that is missing is named: ' + Raised);
+    Client.Tls.CaFile := '';
     Client.Settings.Text := '{"no_such_key":1}';
     Raised := '';
     try
@@ -471,6 +498,20 @@ begin
       Found := Found or (Tools[I].Name = 'echo') and McpJsonIsObject(McpUtf8(Tools[I].InputSchema));
     Check(Found, 'tools are listed');
     Check(McpJsonIsObject(McpUtf8(Client.Request('tools/list', '', Patience))), 'any request');
+    Check(Pos('test_simple_prompt', Client.ListPrompts(Patience)) > 0, 'prompts');
+    Check(Pos('test://static-text', Client.ListResources(Patience, 'until_changed')) > 0, 'resources');
+    Check(Pos('test://template/{id}/data', Client.ListResourceTemplates(Patience)) > 0, 'templates');
+    CheckEqual(Client.ExpandUriTemplate('test://template/{id}/data', McpArgs(['id', 'a b'])), 'test://template/a%20b/data',
+      'a template expanded');
+    Check(Pos('static text resource', Client.ReadResource('test://static-text', Patience, 'off')) > 0, 'a resource');
+    Check(Pos('simple prompt', Client.GetPrompt('test_simple_prompt', '', Patience)) > 0, 'a prompt');
+    Check(Pos('arg1=''x''', Client.GetPrompt('test_prompt_with_arguments', McpArgs(['arg1', 'x', 'arg2', 'y']), Patience)) > 0,
+      'a prompt with arguments');
+    CheckEqual(McpJsonRaw(McpUtf8(Client.CompletePrompt('p', 'city', 'pari', '', Patience)), 'values'), '["paris"]',
+      'a completion of a prompt');
+    Check(Pos('"park"', Client.CompleteTemplate('test://template/{id}/data', 'id', 'park', McpArgs(['a', 'b']), Patience)) > 0,
+      'a completion of a template');
+    CheckEqual(Client.ToolsGeneration + Client.PromptsGeneration + Client.ResourcesGeneration, 3, 'generations');
     Status := 0;
     try
       Client.CallToolWait('no_such_tool', '', Patience).Free;
@@ -1193,6 +1234,62 @@ begin
   end;
 end;
 
+{ A result that does not match its schema is a failure, and is at hand all the same. }
+procedure TestSchema;
+const
+  Answer = '{"content":[{"type":"text","text":"words"}],"structuredContent":{"n":1}}';
+  Listed = '"inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["files"]}}';
+  Script = '{"options":{"poll_interval_ms":10},"rules":['
+    + '{"match":{"method":"tools/list"},"do":{"result":{"tools":[{"name":"plain",' + Listed + ',{"name":"slow",' + Listed + ']}}},'
+    + '{"match":{"method":"tools/call","name":"plain"},"do":{"result":' + Answer + '}}],'
+    + '"tasks":[{"tool":"slow","polls":[{"task":{"status":"completed","result":' + Answer + '}}]}]}';
+var
+  Client: TMcpClient;
+  Url: string;
+  Kind: TMcpEventThread;
+
+  procedure Try_(const Tool: string);
+  var
+    Raised: Boolean;
+  begin
+    Raised := False;
+    try
+      Client.CallToolWait(Tool, '{}', Patience).Free;
+    except
+      on E: EMcpSchemaError do
+      begin
+        Raised := True;
+        CheckEqual(E.Status, MCP_E_SCHEMA, Tool + ': the status');
+        CheckBegins(E.Info.Message, 'the result of tool ' + Tool + ' does not match its outputSchema: required', Tool + ': says what');
+        CheckEqual(E.Answer.Structured, '{"n":1}', Tool + ': the result is at hand');
+      end;
+    end;
+    Check(Raised, Tool + ': a result that does not match is a failure');
+  end;
+
+begin
+  Url := ScriptedUrl(Script);
+  if Url = '' then
+  begin
+    Check(True, 'not tried: no server that takes a script');
+    Exit;
+  end;
+  for Kind := etMain to etManual do
+  begin
+    Client := TMcpClient.Create(nil);
+    try
+      Client.Url := Url;
+      Client.EventThread := Kind;
+      Client.WaitOpen(Patience);
+      Client.ListTools(Patience);
+      Try_('plain');
+      Try_('slow');
+    finally
+      Client.Free;
+    end;
+  end;
+end;
+
 { Questions to be answered by hand, and questions of the other kinds. }
 procedure TestByHand;
 var
@@ -1437,6 +1534,7 @@ begin
   Run('threads', TestThreads);
   Run('manycalls', TestManyCalls);
   Run('float', TestFloat);
+  Run('schema', TestSchema);
   Run('byhand', TestByHand);
   Run('resumed', TestResumed);
   Run('doors', TestDoors);

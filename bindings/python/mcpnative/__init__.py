@@ -28,6 +28,7 @@ from .errors import (
     ReentrantError,
     RequestTimeout,
     RpcError,
+    SchemaError,
     StateError,
     Status,
     TaskCancelled,
@@ -47,7 +48,8 @@ from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
 from .server import Server
-from .task import Reason, Snapshot, Task, TaskStatus
+from .task import Reason, Snapshot, Task, TaskStatus, wait_all, wait_any
+from .uri_template import expand_uri_template
 
 __version__ = "0.1.0"
 
@@ -96,6 +98,7 @@ __all__ = [
     "RequestTimeout",
     "Result",
     "RpcError",
+    "SchemaError",
     "Server",
     "Snapshot",
     "State",
@@ -115,9 +118,12 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "WaitTimeout",
+    "expand_uri_template",
     "library_version",
     "log_off",
     "log_to",
     "status_name",
     "stop",
+    "wait_all",
+    "wait_any",
 ]

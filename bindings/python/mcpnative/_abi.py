@@ -44,6 +44,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     # text
     "mcp_text_get": (text, (handle, out_length)),
     "mcp_text_free": (status, (handle,)),
+    "mcp_uri_template_expand": (status, (c_char_p, c_char_p, c_size_t, out_handle)),
     # error
     "mcp_error_text": (text, (handle, c_int32, out_length)),
     "mcp_error_number": (status, (handle, c_int32, out_int64)),
@@ -68,6 +69,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_client_notify": (status, (handle, c_char_p, c_char_p, c_size_t)),
     "mcp_client_poke": (status, (handle,)),
     "mcp_client_stats": (status, (handle, out_handle)),
+    "mcp_client_number": (status, (handle, c_int32, out_int64)),
     "mcp_client_tasks": (status, (handle, c_char_p, c_size_t, out_handle)),
     "mcp_client_check": (status, (handle, c_char_p, c_size_t, c_int64, out_handle)),
     # server
@@ -122,6 +124,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_task_update": (status, (handle, c_char_p, c_size_t, c_int64)),
     "mcp_task_cancel": (status, (handle,)),
     "mcp_task_wait": (status, (handle, c_int64, out_handle)),
+    "mcp_task_wait_many": (status, (out_handle, c_size_t, c_int32, c_int64, out_length)),
     "mcp_task_snapshot": (status, (handle, out_handle)),
     "mcp_task_let_go": (status, (handle,)),
     "mcp_task_acknowledge": (status, (handle,)),

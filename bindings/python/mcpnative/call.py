@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, List, Mapping, Optional
 
 from . import _dispatch, _text
 from ._handle import Handle, out, out_present
 from ._time import Deadline, wait_in_slices
-from .errors import InputRequiredError, McpError, Status, WaitTimeout, check, last_error, take_error
+from .errors import InputRequiredError, McpError, SchemaError, Status, WaitTimeout, check, last_error, take_error
 from .result import Result
 from .task import Task
 
@@ -138,8 +139,17 @@ class Call:
         library = self._library
         status = library.mcp_call_status(self._handle.key)
         if status < 0:
-            raise self.error or last_error(library, status)
+            error = self.error or last_error(library, status)
+            if isinstance(error, SchemaError):
+                error.result = self._unfit()
+            raise error
         return Result(library, out_present(library, library.mcp_call_result, self._handle.key))
+
+    def _unfit(self) -> Optional[Result]:
+        # The one failure that has a result all the same.
+        key = ctypes.c_void_p()
+        self._library.mcp_call_result(self._handle.key, ctypes.byref(key))
+        return Result(self._library, key.value) if key.value else None
 
     def _give_up(self) -> None:
         # Called while another exception is on its way: nothing in here may take its place.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union
@@ -380,10 +381,90 @@ class Client:
             lambda: check(library, library.mcp_client_notify(self._key, encoded, data, _text.length(data)))
         )
 
-    def list_tools(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
-        """The server's tools, all pages, as the server describes them."""
-        listed = self.request("tools/list", timeout=timeout, options={"all_pages": True})
-        return list(listed.get("tools", []))
+    # ---- lists and resources ------------------------------------------------------------------------------
+
+    def list_tools(
+        self, *, timeout: Optional[float] = None, cache: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """The server's tools, all pages, as the server describes them.
+
+        ``cache``, here and below, is the call option of that name: "server", "until_changed", "refresh" or "off".
+        """
+        return self._list("tools/list", "tools", timeout, cache)
+
+    def list_prompts(
+        self, *, timeout: Optional[float] = None, cache: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """The server's prompts, all pages."""
+        return self._list("prompts/list", "prompts", timeout, cache)
+
+    def list_resources(
+        self, *, timeout: Optional[float] = None, cache: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """The server's resources, all pages."""
+        return self._list("resources/list", "resources", timeout, cache)
+
+    def list_resource_templates(
+        self, *, timeout: Optional[float] = None, cache: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """The templates of the server's resources, all pages; :func:`expand_uri_template` makes URIs of them."""
+        return self._list("resources/templates/list", "resourceTemplates", timeout, cache)
+
+    def read_resource(
+        self, uri: str, *, timeout: Optional[float] = None, cache: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """The contents of a resource."""
+        read = self.request("resources/read", {"uri": uri}, timeout=timeout, options=_cache(cache))
+        return list(read.get("contents", []))
+
+    def get_prompt(
+        self, name: str, arguments: Optional[Mapping[str, str]] = None, *, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """A prompt with its arguments filled in: ``{"messages": [...], ...}``."""
+        params: Dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        return dict(self.request("prompts/get", params, timeout=timeout))
+
+    def complete(
+        self,
+        argument: str,
+        value: str,
+        *,
+        prompt: Optional[str] = None,
+        template: Optional[str] = None,
+        context: Optional[Mapping[str, str]] = None,
+        timeout: Optional[float] = None,
+    ) -> Dict[str, Any]:
+        """Completions of an argument of a prompt, or of a variable of a URI template: ``{"values": [...], ...}``.
+
+        ``context`` has the arguments that are settled already.
+        """
+        if (prompt is None) == (template is None):
+            raise ArgumentError(Status.E_ARGUMENT, "complete needs either prompt or template")
+        ref = {"type": "ref/prompt", "name": prompt} if template is None else {"type": "ref/resource", "uri": template}
+        params: Dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
+        if context is not None:
+            params["context"] = {"arguments": dict(context)}
+        return dict(self.request("completion/complete", params, timeout=timeout).get("completion", {}))
+
+    @property
+    def tools_generation(self) -> int:
+        """Grows whenever the server's tools are known to have changed. Asks nobody.
+
+        Read it before :meth:`list_tools`; where it is another one later, what was made of the tools is outdated.
+        """
+        return self._number(c.CLIENT_TOOLS_GENERATION)
+
+    @property
+    def prompts_generation(self) -> int:
+        """The same for the prompts."""
+        return self._number(c.CLIENT_PROMPTS_GENERATION)
+
+    @property
+    def resources_generation(self) -> int:
+        """The same for the resources and their templates."""
+        return self._number(c.CLIENT_RESOURCES_GENERATION)
 
     # ---- tasks ------------------------------------------------------------------------------------------
 
@@ -517,6 +598,18 @@ class Client:
         self._router.handlers[kind] = handler
         return handler
 
+    def _list(
+        self, method: str, member: str, timeout: Optional[float], cache: Optional[str]
+    ) -> List[Dict[str, Any]]:
+        options = {"all_pages": True, **_cache(cache)}
+        return list(self.request(method, timeout=timeout, options=options).get(member, []))
+
+    def _number(self, field: int) -> int:
+        library = self._library
+        number = ctypes.c_int64()
+        check(library, library.mcp_client_number(self._key, field, ctypes.byref(number)))
+        return number.value
+
     def _await(self, call: Call, deadline: Deadline) -> Result:
         try:
             if not call._wait(deadline):
@@ -539,6 +632,10 @@ class Client:
             return f"<Client {self.state.name.lower()}>"
         except McpError as error:
             return f"<Client {error.name}>"
+
+
+def _cache(cache: Optional[str]) -> Dict[str, Any]:
+    return {} if cache is None else {"cache": cache}
 
 
 def _filter(tool_call_id: Optional[str]) -> Optional[bytes]:

@@ -190,6 +190,12 @@ class RpcError(ProtocolError):
     """The server answered with a JSON-RPC error: ``rpc_code``, ``rpc_message``, ``rpc_data``."""
 
 
+class SchemaError(ProtocolError):
+    """A tool's result does not match its output schema. ``result`` is what came; the setting ``validate`` decides."""
+
+    result: Optional["Result"] = None
+
+
 class CallError(McpError):
     """The call ended without a result."""
 
@@ -268,6 +274,7 @@ _CASES: Dict[int, Type[McpError]] = {
     Status.E_HTTP: HttpError,
     Status.E_OUTCOME_UNKNOWN: OutcomeUnknownError,
     Status.E_RPC: RpcError,
+    Status.E_SCHEMA: SchemaError,
     Status.E_CANCELLED: CallCancelled,
     Status.E_INPUT_REQUIRED: InputRequiredError,
     Status.E_INPUT_REFUSED: InputRefusedError,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import enum
 from dataclasses import dataclass, field
-from typing import Any, List, Mapping, Optional
+from typing import Any, List, Mapping, Optional, Sequence
 
 from . import _constants as c
-from . import _dispatch, _text
+from . import _abi, _dispatch, _text
 from ._handle import Handle, out, out_present
 from ._time import Deadline, milliseconds, run_interruptibly, wait_in_slices
 from .errors import (
     InputRequiredError,
     McpError,
+    SchemaError,
     Status,
     TaskError,
     WaitTimeout,
@@ -105,8 +106,14 @@ class Snapshot:
     overdue: bool
     #: The open questions: ``{"key", "method", "params"}``.
     inputs: List[Mapping[str, Any]]
+    #: Progress in words: ``{"status", "message", "last_updated_at"}`` for each change, oldest first, the latest 32.
+    history: List[Mapping[str, Any]] = field(repr=False)
+    #: The end as a tool result for a chat's model, whatever the end was; None before it.
+    tool_result: Any = field(repr=False)
     #: The last answer of the server as it was sent.
     json: Any = field(repr=False)
+    #: What the server offers as a tool result for the model until the task has ended.
+    immediate_response: Optional[str]
     result: Optional[Result]
     error: Optional[McpError]
 
@@ -119,6 +126,9 @@ class Snapshot:
         """The result of a completed task; for any other end the exception that tells it."""
         if self.reason is None:
             raise WaitTimeout(Status.S_PENDING, "the task has not ended yet")
+        if isinstance(self.error, SchemaError):
+            self.error.result = self.result
+            raise self.error
         if self.result is not None:
             return self.result
         if self.reason is Reason.COMPLETED:
@@ -172,7 +182,10 @@ def take_snapshot(library: Any, key: int) -> Snapshot:
             next_poll_ms=figure(c.SNAPSHOT_NEXT_POLL_MS),
             overdue=bool(figure(c.SNAPSHOT_OVERDUE)),
             inputs=whole(c.SNAPSHOT_INPUTS) or [],
+            history=whole(c.SNAPSHOT_HISTORY) or [],
+            tool_result=whole(c.SNAPSHOT_TOOL_RESULT),
             json=whole(c.SNAPSHOT_JSON),
+            immediate_response=text(c.SNAPSHOT_IMMEDIATE_RESPONSE),
             result=None if result is None else Result(library, result),
             error=None if error is None else take_error(library, error),
         )
@@ -231,6 +244,9 @@ class Task:
         )
         if status == Status.S_TIMEOUT:
             return False
+        if status == Status.E_SCHEMA:
+            # It has ended: the snapshot has the result and what is wrong with it.
+            return True
         if status < 0:
             error = last_error(library, status)
             if isinstance(error, InputRequiredError):
@@ -295,3 +311,41 @@ class Task:
         except McpError as error:
             return f"<Task {self._id or ''} {error.name}>"
         return f"<Task {seen.task_id} {seen.reason or seen.status}>"
+
+
+def wait_any(tasks: Sequence[Task], timeout: Optional[float] = None) -> Optional[Task]:
+    """Wait until one of the tasks has ended: the first of the list that has, None when the wait ran out.
+
+    The tasks may belong to different clients. An open question in input mode ``manual`` raises
+    :class:`InputRequiredError` with that task.
+    """
+    place = _wait_many("wait_any", tasks, c.WAIT_ANY, timeout)
+    return None if place is None else tasks[place]
+
+
+def wait_all(tasks: Sequence[Task], timeout: Optional[float] = None) -> bool:
+    """Wait until all of the tasks have ended: False when the wait ran out. Otherwise as :func:`wait_any`."""
+    return not tasks or _wait_many("wait_all", tasks, c.WAIT_ALL, timeout) is not None
+
+
+def _wait_many(name: str, tasks: Sequence[Task], until: int, timeout: Optional[float]) -> Optional[int]:
+    _dispatch.refuse_in_callback(name)
+    if not tasks:
+        raise ValueError(f"{name} needs at least one task")
+    library = tasks[0]._library
+    keys = [task._handle.key for task in tasks]
+    handles = (_abi.handle * len(keys))(*keys)
+    place = ctypes.c_size_t()
+
+    def wait(ms: int) -> int:
+        return int(library.mcp_task_wait_many(handles, len(keys), until, ms, ctypes.byref(place)))
+
+    status = wait_in_slices(wait, Deadline(timeout))
+    if status == Status.S_TIMEOUT:
+        return None
+    if status < 0:
+        error = last_error(library, status)
+        if isinstance(error, InputRequiredError):
+            error.task = tasks[place.value]
+        raise error
+    return place.value

@@ -165,8 +165,10 @@ class Constants(unittest.TestCase):
         self.assertEqual(listed, {name: value for value, name in errors.STATUS_NAMES.items()})
 
     def test_fields_and_kinds(self) -> None:
-        groups = ("LOG", "ERROR", "STATE", "EVENT", "SERVER", "RESULT", "BLOCK", "SNAPSHOT", "TASK", "REASON", "INPUT",
-                  "SUBSCRIPTION")
+        groups = (
+            "LOG", "ERROR", "STATE", "EVENT", "CLIENT", "SERVER", "RESULT", "BLOCK", "SNAPSHOT", "TASK", "REASON", "INPUT",
+            "SUBSCRIPTION",
+        )
         ours = {f"MCP_{name}": value for name, value in vars(_constants).items() if name.isupper()}
         listed = {
             name: value

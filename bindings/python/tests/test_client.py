@@ -71,6 +71,31 @@ class Calls(ServerTest):
         assert raised.exception.result is not None
         self.assertEqual(raised.exception.result.text, "no luck")
 
+    def test_a_result_that_does_not_match(self) -> None:
+        schema = {"type": "object", "required": ["files"]}
+        result = {"content": [{"type": "text", "text": "words"}], "structuredContent": {"n": 1}}
+        names = ("plain", "slow")
+        listed = [{"name": name, "inputSchema": {"type": "object"}, "outputSchema": schema} for name in names]
+        script = {
+            "options": {"poll_interval_ms": 10},
+            "rules": [
+                {"match": {"method": "tools/list"}, "do": {"result": {"tools": listed}}},
+                {"match": {"method": "tools/call", "name": "plain"}, "do": {"result": result}},
+            ],
+            "tasks": [{"tool": "slow", "polls": [{"task": {"status": "completed", "result": result}}]}],
+        }
+        with Server(script) as server, Client(url=server.url) as client:
+            client.list_tools(timeout=PATIENCE)
+            for name in names:
+                with self.assertRaises(mcpnative.SchemaError) as raised:
+                    client.call_tool(name, timeout=PATIENCE)
+                self.assertIn(f"the result of tool {name} does not match its outputSchema: required", str(raised.exception))
+                self.assertEqual(raised.exception.status, mcpnative.Status.E_SCHEMA)
+                kept = raised.exception.result
+                assert kept is not None
+                self.assertEqual((kept.text, kept.structured), ("words", {"n": 1}))
+                self.assertEqual(client.call_tool(name, options={"validate": "off"}, timeout=PATIENCE).text, "words")
+
     def test_an_error_of_the_server_s(self) -> None:
         with self.assertRaises(mcpnative.RpcError) as raised:
             self.client.call_tool("rpc_error", {"code": -32050})
@@ -85,6 +110,39 @@ class Calls(ServerTest):
         answer = self.client.request("tools/call", {"name": "echo", "arguments": {"a": 1}})
         self.assertEqual(answer["structuredContent"], {"a": 1})
         self.client.notify("notifications/custom", {"a": 1})
+
+    def test_lists_and_resources(self) -> None:
+        client = self.client
+        self.assertIn("test_simple_prompt", [prompt["name"] for prompt in client.list_prompts()])
+        self.assertIn("test://static-text", [resource["uri"] for resource in client.list_resources()])
+        template = client.list_resource_templates()[0]["uriTemplate"]
+        uri = mcpnative.expand_uri_template(template, {"id": "a b"})
+        self.assertEqual(uri, "test://template/a%20b/data")
+        self.assertEqual(client.read_resource(uri)[0]["uri"], uri)
+        prompt = client.get_prompt("test_prompt_with_arguments", {"arg1": "x", "arg2": "y"})
+        self.assertIn("arg1='x'", prompt["messages"][0]["content"]["text"])
+        self.assertIn("simple", client.get_prompt("test_simple_prompt")["messages"][0]["content"]["text"])
+        words = ["paris", "park", "party"]
+        self.assertEqual(client.complete("city", "par", prompt="p")["values"], words)
+        found = client.complete("id", "par", template=template, context={"a": "b"})
+        self.assertEqual(found["values"], words)
+        with self.assertRaises(mcpnative.ArgumentError):
+            client.complete("city", "par")
+        with self.assertRaises(mcpnative.ArgumentError) as raised:
+            mcpnative.expand_uri_template("{a")
+        self.assertIn("RFC 6570", str(raised.exception))
+
+    def test_kept_answers_and_generations(self) -> None:
+        client = self.client
+        for _ in range(3):
+            self.assertTrue(client.list_tools(cache="until_changed"))
+            self.assertTrue(client.read_resource("test://static-text", cache="until_changed"))
+        self.assertGreaterEqual(client.stats()["cache_hits"], 4)
+        self.assertTrue(client.list_tools(cache="off"))
+        with self.assertRaises(mcpnative.ArgumentError):
+            client.list_tools(cache="always")
+        found = (client.tools_generation, client.prompts_generation, client.resources_generation)
+        self.assertEqual(found, (1, 1, 1))
 
     def test_a_future(self) -> None:
         call = self.client.start_tool("sleep", {"ms": 300})

@@ -97,6 +97,25 @@ class Following(ServerTest):
                 client.call_tool("slow_job", {"steps": 1000, "step_ms": 100}, timeout=0.3)
             self.assertEqual(ended.wait_for(1), [Reason.CANCELLED])
 
+    def test_any_and_all(self) -> None:
+        with Client(url=self.url) as client:
+            quick, slow = (
+                client.start_tool("slow_job", {"steps": steps, "step_ms": 50}) for steps in (1, 20)
+            )
+            tasks = []
+            for call in (slow, quick):
+                self.assertTrue(call.wait_answer(PATIENCE))
+                assert call.task is not None
+                tasks.append(call.task)
+            self.assertIsNone(mcpnative.wait_any(tasks, 0))
+            self.assertIs(mcpnative.wait_any(tasks, PATIENCE), tasks[1])
+            self.assertTrue(mcpnative.wait_all(tasks, PATIENCE))
+            seen = tasks[0].snapshot()
+            self.assertEqual(seen.tool_result["content"][0]["text"], "done")
+            self.assertEqual((seen.history[0]["status"], seen.history[-1]["status"]), ("working", "completed"))
+            self.assertTrue(mcpnative.wait_all([], 0))
+            self.assertRaises(ValueError, mcpnative.wait_any, [])
+
     def test_taken_up_by_its_id(self) -> None:
         resumed, ended = Told(), Told()
         with Client(url=self.url) as first:
@@ -136,6 +155,25 @@ class Following(ServerTest):
                 turns.wait(0.02)
             self.assertEqual([(one["tool_call_id"], one["reason"]) for one in found], [("one", "completed")])
             self.assertEqual(found[0]["result"]["content"][0]["text"], "done")
+
+
+class Legacy(ServerTest):
+    """Tasks of 2025-11-25: the same."""
+
+    script = {"options": {"era": "legacy", "legacy": {"tasks": {"immediate": "I am on it."}}}}
+
+    def test_a_job_that_asks(self) -> None:
+        job = {"steps": 2, "step_ms": 20, "poll_ms": 50, "ask": True}
+        with Client(url=self.url, on_elicitation=lambda question: {"value": "go"}) as client:
+            call = client.start_tool("slow_job", job)
+            self.assertTrue(call.wait_answer(PATIENCE))
+            task = call.task
+            assert task is not None
+            self.assertEqual(task.snapshot().immediate_response, "I am on it.")
+            self.assertIn('"value":"go"', task.result(PATIENCE).text or "")
+            plain = client.call_tool("slow_job", {"steps": 1, "step_ms": 1}, options={"task": False})
+            self.assertEqual(plain.text, "done")
+            self.assertEqual(len(client.request("tasks/list", options={"all_pages": True})["tasks"]), 1)
 
 
 class Questions(ServerTest):

@@ -91,6 +91,7 @@ impl Asides for Notes {
             Note::Stderr(line) => format!("stderr {line}"),
             Note::Asked(question) => format!("asked {question:?}"),
             Note::Withdrawn(key) => format!("withdrawn {key}"),
+            Note::Task(task) => format!("task {}", task.id),
         });
     }
     fn request(&self, id: &str, method: &str, _: Json) {

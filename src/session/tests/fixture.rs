@@ -280,12 +280,7 @@ impl Talk {
     }
 
     pub(super) fn remembering(server: &Server, settings: SessionSettings, verdicts: Arc<Verdicts>) -> Self {
-        let http = HttpSettings {
-            url: server.url.clone(),
-            headers: Vec::new(),
-            limits: Limits::default(),
-            user_agent: "test/1".into(),
-        };
+        let http = HttpSettings::plain(&server.url);
         let transport: Arc<dyn Transport> =
             Arc::new(HttpTransport::new(http, Arc::new(SystemClock), Arc::new(Threads)).unwrap());
         let (told, outside) = mpsc::channel();

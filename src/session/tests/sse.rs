@@ -35,16 +35,26 @@ impl Line {
 
 /// A server of 2024-11-05. `play` may answer a POST in another way than by an empty result.
 fn old(endpoint: &'static str, play: impl Fn(&Seen, &Line) -> bool + Send + Sync + 'static) -> (Server, Line) {
+    old_at(endpoint, "/messages?session=1", play)
+}
+
+/// The same, with the path that its endpoint leads to. `$host` in the endpoint is the server's own address.
+fn old_at(
+    endpoint: &'static str,
+    leads_to: &'static str,
+    play: impl Fn(&Seen, &Line) -> bool + Send + Sync + 'static,
+) -> (Server, Line) {
     let line = Line::default();
     let there = line.clone();
     let server = serve(move |seen, peer: &mut Peer| match (seen.verb.as_str(), seen.path.as_str()) {
         ("GET", "/mcp") => {
             peer.stream();
+            let endpoint = endpoint.replace("$host", seen.header("host").unwrap_or_default());
             peer.say(&format!("event: endpoint\ndata: {endpoint}\n\n"));
             *there.0.lock() = Some(peer.share());
             peer.wait_gone();
         }
-        ("POST", "/messages?session=1") => {
+        ("POST", path) if path == leads_to => {
             peer.answer(202, "", "Accepted");
             let result = match seen.method() {
                 _ if seen.body["id"].is_null() || seen.method().is_empty() || play(seen, &there) => return,
@@ -83,8 +93,40 @@ fn a_server_of_http_and_sse_is_found_and_remembered() {
 }
 
 #[test]
+fn an_endpoint_is_named_in_any_form_that_an_address_has() {
+    // go-sdk#687. The stream is at /mcp.
+    for (endpoint, leads_to) in [
+        ("/messages?session=1", "/messages?session=1"),
+        ("http://$host/messages?session=1", "/messages?session=1"),
+        ("HTTP://$host/messages", "/messages"),
+        ("//$host/messages", "/messages"),
+        ("messages?session=1", "/messages?session=1"),
+        ("./messages", "/messages"),
+        ("?session=1", "/mcp?session=1"),
+        ("/a/../b/./../messages?a=../b", "/messages?a=../b"),
+        ("../../messages", "/messages"),
+        ("/messages?then=https://elsewhere.example/", "/messages?then=https://elsewhere.example/"),
+        ("  /messages  ", "/messages"),
+        ("/messages#part", "/messages"),
+    ] {
+        let (server, _) = old_at(endpoint, leads_to, |_, _| false);
+        let talk = Talk::new(&server, settings(EraChoice::Legacy));
+        let facts = talk.open().unwrap_or_else(|error| panic!("{endpoint}: {error:?}"));
+        assert_eq!(facts.version, "2024-11-05", "{endpoint}");
+        assert_eq!(talk.ask("tools/list", "{}").unwrap(), r#"{"tools":[]}"#, "{endpoint}");
+    }
+}
+
+#[test]
 fn messages_go_to_no_other_origin() {
-    for endpoint in ["http://127.0.0.1:9/messages", "//evil.example/messages", "https://evil.example/"] {
+    for endpoint in [
+        "http://127.0.0.1:9/messages",
+        "//evil.example/messages",
+        "https://evil.example/",
+        "https://$host/messages",
+        "http://user@$host.evil.example/messages",
+        "file:///etc/passwd",
+    ] {
         let (server, _) = old(endpoint, |_, _| false);
         let error = Talk::new(&server, settings(EraChoice::Legacy)).open().unwrap_err();
         assert_eq!(

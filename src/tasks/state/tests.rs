@@ -859,6 +859,16 @@ fn corner16_old_news_change_nothing() {
             (1_300, Refresh(900, r#""status":"working","statusMessage":"old""#), ""),
         ],
     );
+    tell(
+        "a poll that a push has overtaken takes no question back",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (1_000, Due, "poll"),
+            (1_100, Push(ASKS_A), "record Status ask:a"),
+            (1_200, Refresh(1_000, r#""status":"input_required""#), ""),
+            (1_300, Refresh(1_000, DONE), "record withdraw:a Ended:Completed finish:Completed"),
+        ],
+    );
 }
 
 #[test]

@@ -11,14 +11,16 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ureq::config::{AutoHeaderValue, Config};
 use ureq::http::Uri;
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{ConnectionDetails, Connector, NextTimeout, RustlsConnector};
+use ureq::unversioned::transport::{ConnectionDetails, Connector, NextTimeout, Transport};
 use ureq::{Agent, BodyReader};
 
-use super::control::{Control, Cutter, Phase, Spans, Trouble};
-use super::dial::Dialer;
+use super::control::{Control, Cutter, Phase, Spans};
+use super::dial::{Dialer, Target};
+use super::proxy::Proxy;
 use super::socket::Socket;
+use super::tls::Tls;
+use super::tunnel::{self, Forwarded};
 use crate::cancel::Wake;
 use crate::clock::Clock;
 use crate::protocol::limits::Limits;
@@ -58,7 +60,7 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(dialer: Dialer, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(route: Route, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         // Below TLS ureq's own buffers must hold a whole head.
         let buffer = limits.header_bytes.saturating_add(16 << 10);
         let config = Agent::config_builder()
@@ -77,9 +79,8 @@ impl Lanes {
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(MAX_IDLE_AGE * 2)
-            .tls_config(tls_config())
             .build();
-        let connector = LaneParts { dialer: Arc::new(dialer), tls: Arc::default(), input_max: buffer.max(128 << 10) };
+        let connector = LaneParts { route: Arc::new(route), input_max: buffer.max(128 << 10) };
         Self { config, connector, clock, shelf: Mutex::default() }
     }
 
@@ -253,16 +254,20 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Where the choice of root certificates belongs; for now the platform's.
-fn tls_config() -> TlsConfig {
-    TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build()
+/// The way to the server.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) server: Target,
+    /// Dials the proxy where there is one, else the server.
+    pub(super) dialer: Dialer,
+    pub(super) proxy: Option<Proxy>,
+    pub(super) tls: Tls,
 }
 
-/// What all lanes share: one dialler, and one TLS setup (built at the first use).
+/// What all lanes share.
 #[derive(Clone, Debug)]
 struct LaneParts {
-    dialer: Arc<Dialer>,
-    tls: Arc<RustlsConnector>,
+    route: Arc<Route>,
     input_max: usize,
 }
 
@@ -274,24 +279,33 @@ struct LaneConnector {
 }
 
 impl Connector for LaneConnector {
-    type Out = <RustlsConnector as Connector<Socket>>::Out;
+    type Out = Box<dyn Transport>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, ureq::Error> {
-        self.control.set_phase(Phase::Dialling);
-        let stream = self.parts.dialer.dial(&self.control).map_err(|trouble| {
+        let (route, control) = (&*self.parts.route, &self.control);
+        control.set_phase(Phase::Dialling);
+        let stream = route.dialer.dial(control).map_err(|trouble| {
             if let Some(trouble) = trouble {
-                self.control.blame(trouble);
+                control.blame(trouble);
             }
             ureq::Error::ConnectionFailed
         })?;
-        let socket = Socket::new(stream, self.control.clone(), self.parts.input_max);
-        let wrapped = self.parts.tls.connect(details, Some(socket)).inspect_err(|error| {
-            // Behind a spent limit or a cut, TLS only reports a failed read: those are noted already, or asked first.
-            let cause = if let ureq::Error::Io(cause) = error { cause.to_string() } else { error.to_string() };
-            self.control.blame(Trouble::Tls(cause));
-        })?;
-        self.control.set_phase(Phase::Talking);
-        Ok(wrapped)
+        let mut line: Box<dyn Transport> = Box::new(Socket::new(stream, control.clone(), self.parts.input_max));
+        if let Some(proxy) = &route.proxy {
+            if proxy.place.is_tls() {
+                line = Box::new(route.tls.wrap(line, &proxy.place, details, control)?);
+            }
+            line = if route.server.is_tls() {
+                tunnel::open(line, proxy, &route.server, details, control)?
+            } else {
+                Box::new(Forwarded::new(line, &route.server, control.clone()))
+            };
+        }
+        if route.server.is_tls() {
+            line = Box::new(route.tls.wrap(line, &route.server, details, control)?);
+        }
+        control.set_phase(Phase::Talking);
+        Ok(Some(line))
     }
 }
 

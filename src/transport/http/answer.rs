@@ -1,7 +1,7 @@
 //! Reads the three kinds of answers: one JSON message, a stream of events, a refusal.
 
 use std::io::{self, Read};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use ureq::http::header::{self, HeaderName};
 use ureq::http::response::Parts;
@@ -125,6 +125,7 @@ impl Reading<'_> {
         let limit = self.limits.sse_event_bytes;
         let mut events = SseReader::new(limit);
         let mut piece = [0; 8 << 10];
+        let mut silence = Silence::new(self.control);
         loop {
             let mut rest = match body.read(&mut piece) {
                 Ok(0) => break,
@@ -135,16 +136,19 @@ impl Reading<'_> {
                 let (used, event) = events.feed(rest).map_err(|fault| match fault {
                     SseFault::TooLarge => Fault::TooLarge { what: "an SSE event", limit, option: "sse_event_bytes" },
                 })?;
+                let taken = &rest[..used];
                 rest = &rest[used..];
                 let Some(event) = event else {
+                    silence.on_rest(taken);
                     continue;
                 };
                 cursor.pass(&event);
                 match hand_over(event, sink) {
                     Flow::Done => return Ok(()),
-                    Flow::More => {}
+                    Flow::More => silence.on_event(sink.concerns()),
                 }
             }
+            silence.on_bytes(events.is_between());
         }
         Err(self.told((self.why)(None), &events))
     }
@@ -173,12 +177,48 @@ impl Reading<'_> {
             retry_after: after,
             challenges: self.values(&header::WWW_AUTHENTICATE).collect(),
             body: text_of(bytes),
+            moved: None,
         })
     }
 
     fn values(&self, name: &HeaderName) -> impl Iterator<Item = String> {
         let values = self.head.headers.get_all(name).into_iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }
+}
+
+/// The silence of a stream: bytes end it, but those of an event about another exchange (BR-26).
+struct Silence<'a> {
+    control: &'a Control,
+    /// When it began, as far as whole events tell.
+    since: Instant,
+    foreign: bool,
+}
+
+impl<'a> Silence<'a> {
+    fn new(control: &'a Control) -> Self {
+        Self { control, since: control.clock().now(), foreign: false }
+    }
+
+    fn on_event(&mut self, concerns: bool) {
+        self.foreign = !concerns;
+        if concerns {
+            self.since = self.control.clock().now();
+        }
+    }
+
+    /// Bytes behind the last event: more than the rest of its line end are a comment, or the next event.
+    fn on_rest(&mut self, rest: &[u8]) {
+        self.foreign &= rest.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+    }
+
+    /// After each read; `between` says that no event is half read.
+    fn on_bytes(&mut self, between: bool) {
+        let foreign = std::mem::take(&mut self.foreign);
+        if between && !foreign {
+            self.since = self.control.clock().now();
+        }
+        self.control.set_silent_since((between && foreign).then_some(self.since));
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Spans {
 pub(super) enum Trouble {
     /// A limit ran out.
     Expired(Budget),
-    /// No connection could be made.
+    /// No connection could be made, or a proxy made none.
     Connect(String),
     /// The TLS handshake failed.
     Tls(String),
@@ -74,6 +74,8 @@ struct Progress {
     sent: Sent,
     ended: bool,
     trouble: Option<Trouble>,
+    /// When the silence began, where that is not the beginning of the wait.
+    silent_since: Option<Instant>,
 }
 
 const IDLE: u64 = 0;
@@ -106,13 +108,15 @@ impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let spans =
             Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
-        let progress = Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None };
+        let progress =
+            Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }
     }
 
     /// The lane is held by a new exchange.
     pub(super) fn begin(self: &Arc<Self>, spans: Spans) -> Cutter {
-        *self.progress.lock() = Progress { spans, phase: Phase::Talking, sent: Sent::No, ended: false, trouble: None };
+        *self.progress.lock() =
+            Progress { spans, phase: Phase::Talking, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         let exchange = (self.word.load(Ordering::Acquire) | STATE).wrapping_add(1);
         self.word.store(exchange | HELD, Ordering::Release);
         Cutter { control: self.clone(), exchange }
@@ -137,6 +141,11 @@ impl Control {
             // socket is dead already. Whoever wakes asks `is_cut` before believing in that clean end.
             Stage::Open(stream) => drop(stream.shutdown(Shutdown::Both)),
         }
+    }
+
+    /// The number of the exchange that holds the lane.
+    pub(super) fn exchange(&self) -> u64 {
+        self.word.load(Ordering::Acquire) & !STATE
     }
 
     /// Whether the exchange was cut.
@@ -179,10 +188,16 @@ impl Control {
         match progress.phase {
             Phase::Dialling => spans.connect,
             Phase::Talking | Phase::Draining => {
+                let since = progress.silent_since.unwrap_or(since);
                 let silent = spans.hold.silent_since(since, now);
                 spans.hold.moved(spans.total, now).tighter(Deadline::after(silent, spans.idle, Budget::Idle))
             }
         }
+    }
+
+    /// The silence goes on since then, whatever bytes came; [`None`]: each byte ends it.
+    pub(super) fn set_silent_since(&self, since: Option<Instant>) {
+        self.progress.lock().silent_since = since;
     }
 
     pub(super) fn sent(&self) -> Sent {

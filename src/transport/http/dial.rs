@@ -1,4 +1,4 @@
-//! Makes a connection: finds the addresses of the one host of this transport, and connects to the first that answers
+//! Makes a connection: finds the addresses of the one host that this transport dials (the server, or the proxy to it), and connects to the first that answers
 //! (Happy Eyeballs, RFC 8305), under the deadline and the cut of the exchange that asked.
 //!
 //! A name lookup and a connect cannot be interrupted, so both run on worker threads while the caller waits for them at
@@ -47,6 +47,8 @@ pub(super) struct Target {
     /// The host as in the URL, lower case.
     text: String,
     port: u16,
+    /// It is a proxy, and told as such.
+    proxy: bool,
 }
 
 impl Target {
@@ -65,7 +67,39 @@ impl Target {
                     Err(_) => Host::Name(text.clone()),
                 },
             };
-        Ok(Self { tls, host, text, port })
+        Ok(Self { tls, host, text, port, proxy: false })
+    }
+
+    /// The same place, which is a proxy's.
+    pub(super) fn into_proxy(self) -> Self {
+        Self { proxy: true, ..self }
+    }
+
+    pub(super) fn is_proxy(&self) -> bool {
+        self.proxy
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The host as it stands in a URL.
+    pub(super) fn host(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What a person is told of it.
+    pub(super) fn told(&self) -> String {
+        format!("{}{}", if self.proxy { "the proxy " } else { "" }, self.origin())
+    }
+
+    /// `host:port`, the target of a CONNECT (RFC 9110, 9.3.6).
+    pub(super) fn authority(&self) -> String {
+        format!("{}:{}", self.text, self.port)
     }
 
     /// `scheme://host:port`.
@@ -265,7 +299,7 @@ impl Dialer {
     }
 
     fn failed(&self, cause: &dyn std::fmt::Display) -> Option<Trouble> {
-        Some(Trouble::Connect(format!("{}: {cause}", self.target.origin())))
+        Some(Trouble::Connect(format!("{}: {cause}", self.target.told())))
     }
 }
 

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use ureq::Body;
 use ureq::http::Response;
 
-use super::agents::{Closed, Lanes, Lease};
+use super::agents::{Closed, Lanes, Lease, Route};
 use super::answer::{self, Cursor, Form, Reading};
 use super::control::{Spans, Trouble};
 use super::dial::Dialer;
+use super::proxy;
+use super::redirect::{self, Step};
 use super::resume::Cut;
 use super::settings::{Endpoint, HttpSettings, Verb};
+use super::tls::Tls;
+use super::tunnel;
 use crate::cancel::{Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::Result;
 use crate::protocol::limits::Limits;
 use crate::spawn::Spawn;
 use crate::transport::legacy_sse::LegacySse;
-use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Fault, FrameSink, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
 
 /// One request and where it goes.
 #[derive(Clone, Copy)]
@@ -30,28 +34,76 @@ pub(super) struct Letter<'a> {
     pub outgoing: Outgoing<'a>,
 }
 
+/// The head of an answer, and the lane that brings the rest.
+struct Answered<'a> {
+    lease: Lease<'a>,
+    response: Response<Body>,
+    /// Why a redirection was not followed.
+    moved: Option<String>,
+}
+
 /// A server reached over Streamable HTTP (2026-07-28, basic/transports/streamable-http).
 pub(crate) struct HttpTransport {
     endpoint: Endpoint,
     limits: Limits,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
+    /// What a 407 means, where a proxy reads the requests.
+    forwarded: Option<String>,
 }
 
 impl HttpTransport {
-    /// Checks the settings; touches nothing on the network.
+    /// Checks the settings, reads the files that they name and the environment's proxies; touches nothing on the
+    /// network.
     ///
     /// # Errors
-    /// [`crate::error::Kind::Argument`] where the URL or a header cannot be used; says which and why.
+    /// [`crate::error::Kind::Argument`] where the URL, a header, the proxy or a file cannot be used; says which and why.
+    /// [`crate::error::Kind::Unsupported`] for a proxy that is none of HTTP.
     pub(crate) fn new(settings: HttpSettings, clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Result<Self> {
-        let (endpoint, target) = Endpoint::new(&settings)?;
-        let dialer = Dialer::new(target, clock.clone(), spawn);
-        let lanes = Lanes::new(dialer, &settings.limits, clock.clone());
-        Ok(Self { endpoint, limits: settings.limits, clock, lanes })
+        let (mut endpoint, server) = Endpoint::new(&settings)?;
+        let env = |name: &str| std::env::var(name).ok();
+        let proxy = proxy::choose(&settings.proxy, settings.no_proxy.as_deref(), &server, &env)?;
+        let mut forwarded = None;
+        if let Some(proxy) = proxy.as_ref().filter(|_| !server.is_tls()) {
+            endpoint.tell_proxy(proxy)?;
+            forwarded = Some(format!("{} {}", proxy.place.told(), tunnel::asks_for_user(proxy)));
+        }
+        let dialled = proxy.as_ref().map_or(&server, |proxy| &proxy.place).clone();
+        let dialer = Dialer::new(dialled, clock.clone(), spawn);
+        let route = Route { server, dialer, proxy, tls: Tls::new(&settings.tls)? };
+        let lanes = Lanes::new(route, &settings.limits, clock.clone());
+        Ok(Self { endpoint, limits: settings.limits, clock, lanes, forwarded })
     }
 
-    /// Sends one message; the head of the answer is there.
-    fn send(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
+    /// Sends one message, after a redirection to the same origin once more; the head of the answer is there. A
+    /// redirection that is not followed is told beside the answer.
+    fn send(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<Answered<'_>, Fault> {
+        let mut there: Option<Endpoint> = None;
+        let mut done = 0;
+        loop {
+            let letter = Letter { to: there.as_ref().unwrap_or(letter.to), ..*letter };
+            let (lease, response) = self.send_once(&letter, scope)?;
+            let status = response.status().as_u16();
+            if let Some(told) = self.forwarded.as_ref().filter(|_| status == 407) {
+                return Err(Fault::Connect(told.clone()));
+            }
+            if !redirect::is_redirect(status) {
+                return Ok(Answered { lease, response, moved: None });
+            }
+            let location = response.headers().get(ureq::http::header::LOCATION);
+            let location = location.and_then(|location| location.to_str().ok());
+            match redirect::judge(letter.to, letter.verb, status, location, done) {
+                Step::Stay(moved) => return Ok(Answered { lease, response, moved: Some(moved) }),
+                Step::Go(to) => {
+                    lease.finish(response.into_body().into_reader());
+                    there = Some(to);
+                    done += 1;
+                }
+            }
+        }
+    }
+
+    fn send_once(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
         let now = self.clock.now();
         if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Err(Fault::Timeout { budget: expired.0, sent: Sent::No });
@@ -125,13 +177,13 @@ impl HttpTransport {
         sink: &mut dyn FrameSink,
         cursor: &mut Cursor,
     ) -> Result<(), Fault> {
-        let (lease, response) = self.send(letter, scope)?;
+        let Answered { lease, response, moved } = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
         let reading = Reading { head: &head, limits: &self.limits, control: lease.control(), why: &why };
         if !head.status.is_success() {
-            let refusal = reading.refusal(&mut body, self.clock.wall())?;
+            let refusal = HttpRefusal { moved, ..reading.refusal(&mut body, self.clock.wall())? };
             lease.finish(body);
             return Err(Fault::Status(refusal));
         }
@@ -171,7 +223,7 @@ impl HttpTransport {
 
     /// Sends a letter whose answer is its status alone: any 2xx is an acceptance, whatever its body (BR-15).
     pub(super) fn deliver(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
-        let (lease, response) = self.send(letter, scope)?;
+        let Answered { lease, response, moved } = self.send(letter, scope)?;
         let (head, body) = response.into_parts();
         let mut body = body.into_reader();
         if head.status.is_success() {
@@ -180,7 +232,7 @@ impl HttpTransport {
         }
         let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
         let reading = Reading { head: &head, limits: &self.limits, control: lease.control(), why: &why };
-        let refusal = reading.refusal(&mut body, self.clock.wall())?;
+        let refusal = HttpRefusal { moved, ..reading.refusal(&mut body, self.clock.wall())? };
         lease.finish(body);
         Err(Fault::Status(refusal))
     }

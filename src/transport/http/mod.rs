@@ -2,20 +2,22 @@
 //!
 //! Promises: a request leaves in one write; a cancel ends a blocked wait at once and cuts no neighbour; nothing is
 //! ever sent twice; every limit is counted before anything is stored; no thread is started but through
-//! [`crate::spawn::Spawn`], and no signal is raised. It never follows a redirect and never reads an environment
-//! variable (proxies are not supported yet).
+//! [`crate::spawn::Spawn`], and no signal is raised. A redirect is followed to the same origin alone. The environment is
+//! read when the transport is made, and never later.
 //!
 //! ```text
 //! exchange ── lend ──> agents ── connect ──> dial ── names, connects on workers
 //!    │                   │                     │
 //!    │                 lane = ureq agent + control block <── cut: cancel token, close
 //!    │                   │
-//!    └── answer          └── socket: gathers output, keeps the limits
+//!    ├── redirect        └── socket: gathers output, keeps the limits
+//!    │                        └── tunnel (proxies), tls
+//!    └── answer
 //!         └── sse, retry_after (pure)
 //! ```
 //!
-//! In reading order: `settings`, `exchange`, `resume` (legacy streams), `answer`, `sse`, `retry_after`, `headers`, `agents`, `control`, `dial`,
-//! `socket`.
+//! In reading order: `settings`, `proxy`, `no_proxy`, `exchange`, `redirect`, `resume` (legacy streams), `answer`, `sse`,
+//! `retry_after`, `headers`, `agents`, `control`, `dial`, `socket`, `tunnel`, `tls`, `tls_words`.
 
 mod agents;
 mod answer;
@@ -23,6 +25,9 @@ mod control;
 mod dial;
 mod exchange;
 pub(crate) mod headers;
+mod no_proxy;
+mod proxy;
+mod redirect;
 mod resume;
 mod retry_after;
 mod settings;
@@ -30,6 +35,11 @@ mod socket;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod tls_words;
+mod tunnel;
 
 pub(crate) use exchange::HttpTransport;
+pub(crate) use proxy::{ProxyChoice, password as proxy_password};
 pub(crate) use settings::{Endpoint as HttpEndpoint, HttpSettings};
+pub(crate) use tls::{Pem, TlsSettings};

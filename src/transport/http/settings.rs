@@ -4,6 +4,8 @@ use ureq::http::header::{self, HeaderName, HeaderValue};
 use ureq::http::{HeaderMap, Request, Uri};
 
 use super::dial::Target;
+use super::proxy::{Proxy, ProxyChoice};
+use super::tls::TlsSettings;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::transport::Outgoing;
@@ -18,10 +20,35 @@ pub(crate) struct HttpSettings {
     pub limits: Limits,
     /// The `User-Agent`.
     pub user_agent: String,
+    /// The proxy.
+    pub proxy: ProxyChoice,
+    /// The hosts that are reached without it, instead of those that the environment names.
+    pub no_proxy: Option<Vec<String>>,
+    /// Roots, and a certificate of the client's.
+    pub tls: TlsSettings,
+    /// Redirects to the same origin are followed.
+    pub follow: bool,
+}
+
+#[cfg(test)]
+impl HttpSettings {
+    /// No more than a URL.
+    pub(crate) fn plain(url: &str) -> Self {
+        Self {
+            url: url.into(),
+            headers: Vec::new(),
+            limits: Limits::default(),
+            user_agent: "test/1".into(),
+            proxy: ProxyChoice::Direct,
+            no_proxy: None,
+            tls: TlsSettings::default(),
+            follow: true,
+        }
+    }
 }
 
 /// Headers that belong to the library (with everything that starts with `Mcp-`).
-const OURS: [HeaderName; 11] = [
+const OURS: [HeaderName; 12] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
     header::CONNECTION,
@@ -31,6 +58,7 @@ const OURS: [HeaderName; 11] = [
     header::EXPECT,
     header::HOST,
     header::TE,
+    header::TRAILER,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
@@ -52,6 +80,7 @@ pub(crate) struct Endpoint {
     uri: Uri,
     origin: String,
     headers: HeaderMap,
+    follow: bool,
 }
 
 impl Endpoint {
@@ -63,7 +92,27 @@ impl Endpoint {
         // ureq would format this anew for each request.
         let host = HeaderValue::from_str(&target.host_header());
         headers.insert(header::HOST, host.map_err(|_| wrong("`url` has a host that cannot stand in a header"))?);
-        Ok((Self { uri, origin, headers }, target))
+        Ok((Self { uri, origin, headers, follow: settings.follow }, target))
+    }
+
+    /// A proxy reads each request: its credentials stand in it.
+    pub(super) fn tell_proxy(&mut self, proxy: &Proxy) -> Result<()> {
+        let Some(secret) = &proxy.authorization else {
+            return Ok(());
+        };
+        let value = HeaderValue::from_str(&secret.0).map_err(|_| wrong("the proxy's password cannot be sent"))?;
+        self.headers.insert(header::PROXY_AUTHORIZATION, value);
+        Ok(())
+    }
+
+    /// Whether redirects are followed.
+    pub(super) fn follows(&self) -> bool {
+        self.follow
+    }
+
+    #[cfg(test)]
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
     }
 
     /// `scheme://host:port`.
@@ -74,13 +123,12 @@ impl Endpoint {
     /// The endpoint that a reference from the server names, where it has the same origin: messages, and with them
     /// credentials, go nowhere else (2024-11-05 `basic/transports`, "HTTP with SSE", says only "a URI").
     pub(super) fn at(&self, reference: &str) -> Option<Self> {
-        let path = match reference.split_once("://") {
-            Some(_) => {
-                let (uri, target) = endpoint_uri(reference).ok()?;
+        let reference = reference.trim_ascii().split('#').next().unwrap_or_default();
+        let path = match absolute(reference, self.uri.scheme_str()?) {
+            Some(whole) => {
+                let (uri, target) = endpoint_uri(&whole).ok()?;
                 (target.origin() == self.origin).then_some(uri.path_and_query()?.as_str().to_owned())?
             }
-            // A reference that begins with two slashes names a host.
-            None if reference.starts_with("//") => return None,
             None if reference.starts_with('/') => reference.to_owned(),
             None => {
                 let base = self.uri.path();
@@ -89,7 +137,7 @@ impl Endpoint {
             }
         };
         let mut parts = self.uri.clone().into_parts();
-        parts.path_and_query = Some(path.parse().ok()?);
+        parts.path_and_query = Some(without_dots(&path).parse().ok()?);
         Some(Self { uri: Uri::from_parts(parts).ok()?, ..self.clone() })
     }
 
@@ -163,11 +211,9 @@ fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
     if url.contains('#') {
         return Err(wrong("`url` has a fragment, expected none"));
     }
+    check_characters(url, rest)?;
     let uri: Uri = url.parse().map_err(|cause| wrong(format!("`url` is not a valid URL: {cause}")))?;
     let authority = uri.authority().ok_or_else(|| wrong("`url` has no host"))?;
-    if authority.as_str().contains('@') {
-        return Err(wrong("`url` has user information; give credentials in `headers`"));
-    }
     let host = authority.host();
     // `port()` is absent both without a colon and where what follows it is no port.
     let bare = authority.as_str().len() == host.len();
@@ -187,6 +233,24 @@ fn endpoint_uri(url: &str) -> Result<(Uri, Target)> {
     Ok((uri, target))
 }
 
+/// Says what to do about the characters that people do put into URLs.
+fn check_characters(url: &str, rest: &str) -> Result<()> {
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    if host.contains('@') {
+        return Err(wrong("`url` has user information; give credentials in `headers`"));
+    }
+    if !host.is_ascii() {
+        return Err(wrong("`url` has a host beyond ASCII; give its xn-- form (Punycode)"));
+    }
+    if host.starts_with('[') && host.contains('%') {
+        return Err(wrong("`url` has an IPv6 zone id, which is not supported"));
+    }
+    if url.bytes().any(|byte| byte == b' ' || !byte.is_ascii()) {
+        return Err(wrong("`url` has a space or a character beyond ASCII; percent-encode it (a space is %20)"));
+    }
+    Ok(())
+}
+
 fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
     // Room for the headers of a message as well: each request starts with a copy.
     let mut headers = HeaderMap::with_capacity(24);
@@ -202,6 +266,9 @@ fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
         if OURS.contains(&key) || key.as_str().starts_with("mcp-") {
             return Err(wrong(format!("`headers` may not set `{name}`: the library sets it")));
         }
+        if key == header::PROXY_AUTHORIZATION || key.as_str() == "proxy-connection" {
+            return Err(wrong(format!("`headers` may not set `{name}`, which is for a proxy; give it in `proxy`")));
+        }
         let value = HeaderValue::from_str(value)
             .map_err(|_| wrong(format!("the header `{name}` has a character that cannot stand in a header")))?;
         if key == header::USER_AGENT {
@@ -213,17 +280,45 @@ fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
     Ok(headers)
 }
 
+/// A reference that names a scheme, or a host alone (RFC 3986, 4.2), as a whole address.
+fn absolute(reference: &str, scheme: &str) -> Option<String> {
+    if reference.starts_with("//") {
+        return Some(format!("{scheme}:{reference}"));
+    }
+    // Only in front of the path: a query may hold an address of its own.
+    let (theirs, _) = reference.split_once("://")?;
+    theirs.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)).then(|| reference.to_owned())
+}
+
+/// RFC 3986, 5.2.4: `.` and `..` in a path that begins with a slash.
+fn without_dots(whole: &str) -> String {
+    let (path, query) = whole.find('?').map_or((whole, ""), |at| whole.split_at(at));
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn settings(url: &str, headers: &[(&str, &str)]) -> HttpSettings {
-        HttpSettings {
-            url: url.into(),
-            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            limits: Limits::default(),
-            user_agent: "test/1".into(),
-        }
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        HttpSettings { headers, ..HttpSettings::plain(url) }
     }
 
     #[test]
@@ -254,9 +349,16 @@ mod tests {
             ("http://h:99999/", "`url` has a port that is no number from 1 to 65535"),
             ("http://h:/", "`url` has a port that is no number from 1 to 65535"),
             ("http://[::1", "`url` is not a valid URL: invalid authority"),
-            ("http://h/a b", "`url` is not a valid URL: invalid uri character"),
-            ("http://h/\r\nX: y", "`url` is not a valid URL: invalid uri character"),
-            ("http://é/", "`url` is not a valid URL: invalid uri character"),
+            ("http://h/a b", "`url` has a space or a character beyond ASCII; percent-encode it (a space is %20)"),
+            ("http://h/é", "`url` has a space or a character beyond ASCII; percent-encode it (a space is %20)"),
+            (" http://h/", "`url` has the scheme ` http`, expected http or https"),
+            ("http://h /", "`url` has a space or a character beyond ASCII; percent-encode it (a space is %20)"),
+            ("http://h/\r\nX:y", "`url` is not a valid URL: invalid uri character"),
+            ("http://é.test/", "`url` has a host beyond ASCII; give its xn-- form (Punycode)"),
+            ("http://[fe80::1%25eth0]/", "`url` has an IPv6 zone id, which is not supported"),
+            ("http://[fe80::1%eth0]:1/", "`url` has an IPv6 zone id, which is not supported"),
+            ("http://ü:canary@h/", "`url` has user information; give credentials in `headers`"),
+            ("http://u:canary@[::1]/", "`url` has user information; give credentials in `headers`"),
         ];
         for (url, message) in rows {
             let error = Endpoint::new(&settings(url, &[])).unwrap_err();
@@ -275,6 +377,12 @@ mod tests {
             (("mcp-session-id", "v"), "`headers` may not set `mcp-session-id`: the library sets it"),
             (("MCP-Protocol-Version", "v"), "`headers` may not set `MCP-Protocol-Version`: the library sets it"),
             (("Host", "v"), "`headers` may not set `Host`: the library sets it"),
+            (("content-length", "v"), "`headers` may not set `content-length`: the library sets it"),
+            (("Trailer", "v"), "`headers` may not set `Trailer`: the library sets it"),
+            (
+                ("Proxy-Authorization", "v"),
+                "`headers` may not set `Proxy-Authorization`, which is for a proxy; give it in `proxy`",
+            ),
         ];
         for (header, message) in rows {
             let error = Endpoint::new(&settings("http://h/", &[header])).unwrap_err();

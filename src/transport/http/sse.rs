@@ -138,11 +138,15 @@ impl SseReader {
         self.dropped
     }
 
+    /// Whether no event is half read.
+    pub(super) fn is_between(&self) -> bool {
+        !self.event.seen && self.line.is_empty() && matches!(self.kind, Line::Open | Line::Comment)
+    }
+
     /// The stream has ended.
     #[cfg(test)]
     pub(super) fn end(self) -> Tail {
-        let between = !self.event.seen && self.line.is_empty() && matches!(self.kind, Line::Open | Line::Comment);
-        if between { Tail::Clean } else { Tail::Cut }
+        if self.is_between() { Tail::Clean } else { Tail::Cut }
     }
 
     /// Bytes of the line at hand, without line ends.

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
+mod redirects;
+
 use super::{HttpSettings, HttpTransport};
 use crate::cancel::{CancelToken, Why};
 use crate::clock::{self, Budget, Deadline};
@@ -194,7 +196,7 @@ impl Server {
 
 fn transport(url: &str, limits: Limits) -> HttpTransport {
     let headers = vec![("X-Test".into(), "yes".into())];
-    let settings = HttpSettings { url: url.into(), headers, limits, user_agent: "test/1".into() };
+    let settings = HttpSettings { headers, limits, ..HttpSettings::plain(url) };
     HttpTransport::new(settings, clock::system(), Arc::new(Threads)).unwrap()
 }
 
@@ -332,8 +334,7 @@ fn the_first_address_is_reached_without_a_thread() {
     for url in ["http://127.0.0.1", "http://localhost"] {
         let server = answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
         let url = format!("{url}:{}/", server.address.port());
-        let settings = HttpSettings { url, headers: vec![], limits: Limits::default(), user_agent: "t".into() };
-        let transport = HttpTransport::new(settings, clock::system(), Arc::new(NoThreads)).unwrap();
+        let transport = HttpTransport::new(HttpSettings::plain(&url), clock::system(), Arc::new(NoThreads)).unwrap();
         assert_eq!(call(&transport).unwrap(), ["{}"]);
     }
 }
@@ -749,12 +750,7 @@ pub(super) fn deaf() -> (socket2::Socket, SocketAddr, Vec<TcpStream>) {
 fn a_connect_ends_with_its_limit_and_with_a_cancel() {
     let (_socket, address, _filling) = deaf();
     let held = Arc::new(Held::default());
-    let settings = HttpSettings {
-        url: format!("http://{address}/"),
-        headers: vec![],
-        limits: Limits::default(),
-        user_agent: "test/1".into(),
-    };
+    let settings = HttpSettings::plain(&format!("http://{address}/"));
     let transport = Arc::new(HttpTransport::new(settings, clock::system(), held.clone()).unwrap());
     let token = Arc::new(CancelToken::new());
     let short = Scope { connect: Some(Duration::from_millis(250)), ..scope(&token) };
@@ -814,7 +810,7 @@ fn tls_faults_tell_that_nothing_was_sent() {
 #[test]
 fn br14_each_wrong_answer_is_told_and_the_next_call_works() {
     let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-    let rows: [(&str, String, &str); 14] = [
+    let rows: [(&str, String, &str); 19] = [
         (
             "503 + HTML",
             "HTTP/1.1 503 No\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>".into(),
@@ -843,6 +839,11 @@ fn br14_each_wrong_answer_is_told_and_the_next_call_works() {
         ),
         ("no type", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".into(), "the answer has no content type"),
         ("202", "HTTP/1.1 202 OK\r\nContent-Length: 0\r\n\r\n".into(), "the answer has status 202 and no message"),
+        ("204", "HTTP/1.1 204 OK\r\n\r\n".into(), "the answer has status 204 and no message"),
+        ("205", "HTTP/1.1 205 OK\r\nContent-Length: 0\r\n\r\n".into(), "the answer has no content type"),
+        ("201", "HTTP/1.1 201 OK\r\nContent-Length: 0\r\n\r\n".into(), "the answer has no content type"),
+        ("201 + JSON", json.replace("200", "201") + "Content-Length: 2\r\n\r\n{}", "[\"{}\"]"),
+        ("203 + JSON", json.replace("200", "203") + "Content-Length: 2\r\n\r\n{}", "[\"{}\"]"),
         ("no HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "io"),
         ("nothing", String::new(), "io"),
     ];
@@ -926,6 +927,9 @@ fn a_notification_is_accepted_by_any_2xx() {
         "HTTP/1.1 202 Accepted\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 299 Fine\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull",
     ];
@@ -1007,11 +1011,14 @@ fn a_limit_that_is_passed_is_named() {
     let gzipped = BASE64_STANDARD.decode(GZIPPED_SPACES).unwrap();
     let mut bomb = format!("{json}Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", gzipped.len()).into_bytes();
     bomb.extend(gzipped);
-    let rows: [(&str, Vec<u8>, &str); 6] = [
+    let event_bomb = String::from_utf8_lossy(&bomb[..json.len()]).replace("application/json", "text/event-stream");
+    let event_bomb = [event_bomb.as_bytes(), &bomb[json.len()..]].concat();
+    let rows: [(&str, Vec<u8>, &str); 7] = [
         ("told", format!("{json}Content-Length: 101\r\n\r\n").into(), "message_bytes"),
         ("counted", format!("{json}Transfer-Encoding: chunked\r\n\r\n{}", chunk(&long)).into(), "message_bytes"),
         ("until close", format!("{json}\r\n{long}").into(), "message_bytes"),
         ("a bomb", bomb, "message_bytes"),
+        ("a bomb of an event", event_bomb, "sse_event_bytes"),
         ("an event", chunked_events(&format!("data: {long}")).into(), "sse_event_bytes"),
         ("a head", format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(1_000)).into(), "header_bytes"),
     ];

@@ -119,3 +119,66 @@ fn threads_that_answer_the_same_question_race_to_one_update() {
         assert_eq!(server.updates(&id), 1);
     }
 }
+
+/// A server whose polls are answered together, once `least` of them are there.
+struct Crowd {
+    least: usize,
+    inside: Mutex<usize>,
+    enough: Condvar,
+}
+
+impl crate::tasks::TaskWire for Crowd {
+    fn get(&self, id: &str, _: &CancelToken) -> Result<Task> {
+        let mut inside = self.inside.lock();
+        *inside += 1;
+        self.enough.notify_all();
+        while *inside < self.least {
+            self.enough.wait(&mut inside);
+        }
+        let text = format!(r#"{{"taskId":"{id}","status":"completed","result":{{"content":[]}}}}"#);
+        Task::read(&crate::protocol::json::Json::trusted(text))
+    }
+
+    fn update(&self, _: &str, _: &[crate::protocol::input::InputAnswer], _: &CancelToken) -> Result<()> {
+        Ok(())
+    }
+
+    fn cancel(&self, _: &str, _: &CancelToken) -> Result<()> {
+        Ok(())
+    }
+
+    fn origin(&self) -> &str {
+        "http://crowd"
+    }
+}
+
+#[test]
+fn a_server_that_has_become_slow_gets_the_workers_it_needs() {
+    let (mut world, _threads) = threaded(0);
+    let quick = world.server("http://quick", Duration::ZERO);
+    for n in 0..50 {
+        // The workers learn that a round trip takes no time.
+        let entry = world.follow(&quick, &format!("quick{n}"), Plan { work: SECOND, ..Plan::default() });
+        until_polled(&world, &entry, |snapshot| snapshot.has_ended());
+    }
+    let most = crate::tasks::queue::MAX_PER_ORIGIN;
+    let crowd = Arc::new(Crowd { least: most, inside: Mutex::new(0), enough: Condvar::new() });
+    let entries: Vec<_> = (0..most)
+        .map(|n| {
+            let seed = quick.seed(&format!("slow{n}"), Plan::default());
+            let links = Links { wire: crowd.clone(), ..world.links(&quick) };
+            world.group.follow(seed, about("http://crowd"), links).unwrap().start()
+        })
+        .collect();
+    world.clock.advance(2 * SECOND);
+    // None of them is answered before all are asked.
+    while *crowd.inside.lock() < most {
+        world.clock.advance(Duration::from_millis(1));
+        world.engine.nudge();
+        std::thread::yield_now();
+    }
+    for entry in &entries {
+        assert!(entry.wait(Deadline::Never, &CancelToken::new()).is_some());
+    }
+    assert!(world.engine.shutdown(Deadline::Never));
+}

@@ -387,7 +387,7 @@ impl World {
             self.flying = flying;
             for (_, mut flight) in landed {
                 flight.run();
-                self.engine.pool().finish(&flight);
+                self.engine.pool().finish(&flight, std::time::Duration::ZERO);
             }
             let next = self.engine.step(now);
             let before = self.flying.len();

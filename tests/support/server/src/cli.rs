@@ -20,7 +20,7 @@ Prints `listening URL`, then serves until POST /_control/quit, a kill, or N seco
 --record FILE  appends the record to FILE, a JSON line for each entry and each change of it
 --control      with --stdio: the control door over HTTP; prints `control URL` on standard error first
 --stdin-guard  ends when standard input closes, and so with the parent
---fast         for benchmarks: ready-made answers to tools/call, no record
+--fast         for benchmarks: ready-made answers to tools/call and to the polls of the tool `job`, no record
 --raw-echo     bare TCP: reads Q bytes, answers A bytes, and so on";
 
 struct Args {

@@ -16,6 +16,7 @@ pub(crate) fn answer(shared: &Shared, head: &Head) -> Reply {
     let value = match (head.method.as_str(), what) {
         ("GET", "requests") => shared.with_log(|log| log.all().iter().map(Recorded::to_json).collect::<Value>()),
         ("GET", "counters") => counters(shared),
+        ("GET", "jobs") => shared.jobs.figures(),
         ("POST", "release") => {
             brain.change(|world| match head.query("gate") {
                 Some(gate) => world.gates.open(gate),

@@ -72,5 +72,7 @@ fn local(value: Option<&str>) -> bool {
         Some(rest) => rest.split(']').next(),
         None => host.split(':').next(),
     };
-    name.is_some_and(|name| matches!(name, "localhost" | "127.0.0.1" | "::1"))
+    // No DNS has these names (RFC 6761), so nobody can point one here.
+    let reserved = |name: &str| name.ends_with(".localhost") || name.ends_with(".invalid");
+    name.is_some_and(|name| matches!(name, "localhost" | "127.0.0.1" | "::1") || reserved(name))
 }

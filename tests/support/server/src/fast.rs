@@ -1,4 +1,4 @@
-//! The peer for benchmarks: `tools/call` answered from ready-made bytes in one write, nothing recorded.
+//! The peer for benchmarks: `tools/call` and the polls of its jobs answered in one write, nothing recorded.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -55,25 +55,37 @@ fn content_length(head: &[u8]) -> usize {
 }
 
 fn respond(line: &Line, request: &[u8], out: &mut Vec<u8>) -> bool {
-    if let Some(id) = call_id(request) {
-        let length = START.len() + id.len() + RESULT.len();
-        out.clear();
-        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ");
-        out.extend_from_slice(length.to_string().as_bytes());
-        out.extend_from_slice(b"\r\n\r\n");
-        for part in [START.as_bytes(), id, RESULT.as_bytes()] {
-            out.extend_from_slice(part);
+    let jobs = &line.shared.jobs;
+    if let Some(id) = id_of(request, b"\"tools/call\"") {
+        if find(request, b"\"name\":\"job\"").is_some() {
+            let seed = format!(",{}", jobs.start(request));
+            return write(line, id, &seed, out);
         }
-        return line.write(out).is_ok();
+        return write(line, id, RESULT, out);
+    }
+    if let Some((id, state)) = id_of(request, b"\"tasks/get\"").zip(jobs.poll(request)) {
+        return write(line, id, &format!(",{state}"), out);
     }
     let mut reader = Reader::new(Replay { bytes: request, stream: &line.stream });
     matches!(reader.next(), Ok(Some(request)) if http::answer(line, &request))
 }
 
-/// The id of a `tools/call`, as written; `None` leaves the request to the ordinary server.
-fn call_id(request: &[u8]) -> Option<&[u8]> {
+fn write(line: &Line, id: &[u8], result: &str, out: &mut Vec<u8>) -> bool {
+    let length = START.len() + id.len() + result.len();
+    out.clear();
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ");
+    out.extend_from_slice(length.to_string().as_bytes());
+    out.extend_from_slice(b"\r\n\r\n");
+    for part in [START.as_bytes(), id, result.as_bytes()] {
+        out.extend_from_slice(part);
+    }
+    line.write(out).is_ok()
+}
+
+/// The id of a request of this method, as written; `None` leaves the request to the ordinary server.
+fn id_of<'a>(request: &'a [u8], method: &[u8]) -> Option<&'a [u8]> {
     let body = &request[find(request, b"\r\n\r\n")? + 4..];
-    find(body, b"\"tools/call\"")?;
+    find(body, method)?;
     // A client that writes its id behind the params is served too, as long as these hold no "id" of their own.
     let rest = body[find(body, b"\"id\":")? + 5..].trim_ascii_start();
     let end = if rest.first() == Some(&b'"') {
@@ -132,7 +144,7 @@ pub fn raw_echo(
 
 #[cfg(test)]
 mod tests {
-    use super::{call_id, complete};
+    use super::{complete, id_of};
 
     fn request(body: &str) -> Vec<u8> {
         format!("POST /mcp HTTP/1.1\r\ncontent-LENGTH: {}\r\n\r\n{body}", body.len()).into_bytes()
@@ -147,7 +159,8 @@ mod tests {
 
     #[test]
     fn ids_are_taken_as_written() {
-        let id = |body: &str| call_id(&request(body)).map(|id| String::from_utf8_lossy(id).into_owned());
+        let id =
+            |body: &str| id_of(&request(body), b"\"tools/call\"").map(|id| String::from_utf8_lossy(id).into_owned());
         assert_eq!(id(r#"{"id":17,"method":"tools/call"}"#).as_deref(), Some("17"));
         assert_eq!(id(r#"{"method":"tools/call","id": "a-1"}"#).as_deref(), Some("\"a-1\""));
         assert_eq!(id(r#"{"id":17,"method":"tools/list"}"#), None);

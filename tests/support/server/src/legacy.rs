@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::action::choice;
 use crate::brain::Brain;
 use crate::fields::{Fields, ScriptError};
+use crate::old_tasks::{self, OldTasks};
 use crate::rpc::{Body, INVALID_REQUEST, METHOD_NOT_FOUND, Reply, RpcError};
 use crate::script::texts;
 use crate::session::Session;
@@ -57,6 +58,8 @@ pub(crate) struct Legacy {
     pub(crate) hide_tools: bool,
     /// The HTTP+SSE transport of 2024-11-05, at `/sse` and `/messages`.
     pub(crate) sse: bool,
+    /// The tasks of 2025-11-25.
+    pub(crate) tasks: OldTasks,
 }
 
 impl Default for Legacy {
@@ -75,6 +78,7 @@ impl Default for Legacy {
             retry_ms: None,
             hide_tools: false,
             sse: false,
+            tasks: OldTasks::default(),
         }
     }
 }
@@ -104,6 +108,7 @@ impl Legacy {
             retry_ms: fields.number("retry_ms")?,
             hide_tools: fields.flag("hide_tools")?.unwrap_or(base.hide_tools),
             sse: fields.flag("sse")?.unwrap_or(base.sse),
+            tasks: fields.object("tasks")?.map_or(Ok(base.tasks), |map| OldTasks::parse(Value::Object(map)))?,
         };
         fields.end()?;
         Ok(legacy)
@@ -118,7 +123,14 @@ pub(crate) fn answer(brain: &Brain, key: &str, message: &Value) -> Reply {
     };
     let Some(method) = message.get("method").and_then(Value::as_str) else {
         if message.get("result").is_some() || message.get("error").is_some() {
-            in_session(&|session| session.answer(message));
+            let asked = brain.change(|world| {
+                let session = world.sessions.get_mut(key)?;
+                session.answer(message);
+                session.task_question(&message["id"])
+            });
+            if let Some(asked) = asked {
+                old_tasks::answered(brain, &asked, message);
+            }
             return accepted();
         }
         return Reply::error(Some(&Value::Null), &RpcError::new(INVALID_REQUEST, "Invalid Request"));
@@ -175,6 +187,7 @@ fn request(brain: &Brain, key: &str, method: &str, message: &Value) -> Result<Op
         | "prompts/list"
         | "prompts/get"
         | "completion/complete" => Ok(None),
+        "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" if brain.options.legacy.tasks.on => Ok(None),
         _ => Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),
     }
 }
@@ -190,7 +203,7 @@ fn initialize(brain: &Brain, key: &str, params: &Value) -> Value {
             session.client = params["capabilities"].clone();
         }
     });
-    json!({
+    let mut result = json!({
         "protocolVersion": version,
         "capabilities": {
             "tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true},
@@ -198,7 +211,11 @@ fn initialize(brain: &Brain, key: &str, params: &Value) -> Value {
         },
         "serverInfo": {"name": "mcp-test-server", "version": env!("CARGO_PKG_VERSION")},
         "instructions": "The scripted test server of mcpnative.",
-    })
+    });
+    if version == "2025-11-25" {
+        legacy.tasks.declare(&mut result["capabilities"]);
+    }
+    result
 }
 
 /// An array of messages (2025-03-26): the answers in an array, without what was said on the way.

@@ -13,8 +13,8 @@
 //! - `script`, `rules`, `action`, `lives`, `subst`, `fields`: the script and what it does
 //! - `brain`: the protocol; `tools`, `calls`, `asks`, `jobs`, `rounds`, `suite`, `content` are what it offers,
 //!   `tasks` (with `plan`) and `listen` its tasks and subscriptions, `world` its state, `rpc` its vocabulary
-//! - `legacy`, `session`, `talk`: the eras before; `streamable`, `stream` carry them over HTTP
-//! - `log`: the record; `clock`: the time; `fast`: the peers for benchmarks
+//! - `legacy`, `session`, `talk`, `old_tasks`: the eras before; `streamable`, `stream` carry them over HTTP
+//! - `log`: the record; `clock`: the time; `fast`, `fast_jobs`: the peers for benchmarks
 //!
 //! ```
 //! use mcp_test_server::{Script, TestServer};
@@ -33,6 +33,7 @@ mod content;
 mod control;
 mod endpoint;
 mod fast;
+mod fast_jobs;
 mod fields;
 mod flight;
 mod headers;
@@ -43,6 +44,7 @@ mod line;
 mod listen;
 mod lives;
 mod log;
+mod old_tasks;
 mod outlet;
 mod parsed;
 mod peer;

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
+use crate::old_tasks::{self, OldTasks, Where};
+use crate::tasks::Store;
 use crate::world::Change;
 
 /// Those that live and those that are known to be lost.
@@ -32,6 +35,10 @@ pub(crate) struct Session {
     /// The first is the one of GET.
     streams: Vec<Stream>,
     delivered: usize,
+    /// How far the changes of tasks have been told.
+    journal_at: usize,
+    /// By the text of the question's id: the task that asks, and its key there.
+    task_questions: HashMap<String, (String, String)>,
 }
 
 /// What has been said on one stream; an event without a message is null.
@@ -84,6 +91,22 @@ impl Session {
         self.asked
     }
 
+    /// The id for a question of a task's; `None` where it was asked before.
+    pub(crate) fn ask_for(&mut self, task: &str, key: &str) -> Option<u64> {
+        let question = (task.to_owned(), key.to_owned());
+        if self.task_questions.values().any(|asked| *asked == question) {
+            return None;
+        }
+        let id = self.next_question();
+        self.task_questions.insert(id.to_string(), question);
+        Some(id)
+    }
+
+    /// The question of a task's with this id.
+    pub(crate) fn task_question(&self, id: &Value) -> Option<(String, String)> {
+        self.task_questions.get(&id.to_string()).cloned()
+    }
+
     pub(crate) fn answer(&mut self, message: &Value) {
         self.answers.insert(message["id"].to_string(), message.clone());
     }
@@ -121,9 +144,9 @@ impl Session {
     }
 
     /// Whether a reader of the stream at this event has something to do; without a place, at the first undelivered.
-    pub(crate) fn has_news(&self, stream: usize, at: Option<usize>, changes: &[Change]) -> bool {
+    pub(crate) fn has_news(&self, stream: usize, at: Option<usize>, changes: &[Change], journal: usize) -> bool {
         let at = at.unwrap_or(self.delivered);
-        let changed = stream == 0 && self.changes_at < changes.len();
+        let changed = stream == 0 && (self.changes_at < changes.len() || self.journal_at < journal);
         changed || self.streams.get(stream).is_none_or(|stream| stream.done || stream.events.len() > at)
     }
 
@@ -139,6 +162,27 @@ impl Session {
 
     pub(crate) fn is_done(&self, stream: usize) -> bool {
         self.streams.get(stream).is_none_or(|stream| stream.done)
+    }
+
+    /// Turns changes of tasks into notifications, and their questions into requests, on the GET stream.
+    pub(crate) fn collect_tasks(&mut self, tasks: &Store, options: &OldTasks, clock: &Clock) {
+        let ids: Vec<String> = tasks.journal()[self.journal_at..].to_vec();
+        self.journal_at = tasks.journal().len();
+        if !self.ready || !options.on {
+            return;
+        }
+        for id in ids {
+            if options.status != Where::Nowhere
+                && let Some((_, task)) = tasks.pushed(&id, clock)
+            {
+                self.keep(0, old_tasks::notification(task));
+            }
+            if options.input == Where::Get {
+                for question in old_tasks::questions(self, tasks, &id, clock) {
+                    self.keep(0, question);
+                }
+            }
+        }
     }
 
     /// Turns changes into notifications on the GET stream.

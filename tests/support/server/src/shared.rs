@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::brain::Brain;
 use crate::clock::now;
+use crate::fast_jobs::FastJobs;
 use crate::log::{Log, Recorded};
 use crate::rules::Rule;
 use crate::script::Script;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     /// `http://host:port`
     pub(crate) base: String,
     pub(crate) fast: bool,
+    pub(crate) jobs: FastJobs,
     log: Mutex<Log>,
     logged: Condvar,
     open: Mutex<HashMap<u64, Arc<TcpStream>>>,
@@ -38,6 +40,7 @@ impl Shared {
             rules: script.rules,
             base,
             fast,
+            jobs: FastJobs::default(),
             log: Mutex::new(Log::new(limit)),
             logged: Condvar::new(),
             open: Mutex::new(HashMap::new()),

@@ -9,6 +9,7 @@ use crate::action::{Content, Frame, FrameBody};
 use crate::brain::Brain;
 use crate::calls::{error_result, message_frame, result_frame};
 use crate::clock::now;
+use crate::old_tasks::{self, Where};
 use crate::peer::{Peer, Steady, Wake};
 use crate::rpc::{Body, CAPABILITIES, Call, INVALID_PARAMS, MISSING_CAPABILITY, Reply, RpcError, TASKS};
 use crate::shared::Shared;
@@ -29,6 +30,8 @@ pub(crate) struct Talk {
     pub(crate) stream: usize,
     /// The server itself ends the connection after so many events.
     pub(crate) cut: Option<usize>,
+    /// The task whose end is awaited (`tasks/result`).
+    task: Option<String>,
 }
 
 /// What comes next.
@@ -44,7 +47,8 @@ impl Talk {
     pub(crate) fn open(brain: &Brain, session: &str, message: &Value) -> Reply {
         let mut talk = Self::new(session, message);
         talk.run(brain);
-        let single = talk.queue.len() == 1 && talk.asking.is_empty() && talk.queue[0].hold.is_none();
+        let single =
+            talk.task.is_none() && talk.queue.len() == 1 && talk.asking.is_empty() && talk.queue[0].hold.is_none();
         if !single {
             return Reply::new(200, Body::Talk(Box::new(talk)));
         }
@@ -72,11 +76,26 @@ impl Talk {
             asked: Vec::new(),
             stream: 0,
             cut: (message["params"]["name"] == "test_reconnection").then_some(1),
+            task: None,
         }
     }
 
     /// Lets the tools of the modern era do the work, told what the session agreed on.
     fn run(&mut self, brain: &Brain) {
+        let tasks = &brain.options.legacy.tasks;
+        if self.method == "tasks/result" {
+            self.task = Some(self.params.get("taskId").and_then(Value::as_str).unwrap_or_default().to_owned());
+            return;
+        }
+        if self.method.starts_with("tasks/") {
+            let answer = old_tasks::answer(brain, &self.method, &self.params);
+            return self.queue.push_back(answer.unwrap_or_else(|error| self.refusal(error)));
+        }
+        let as_task = if self.method == "tools/call" { tasks.judge(&self.params) } else { Ok(false) };
+        let as_task = match as_task {
+            Ok(as_task) => as_task,
+            Err(error) => return self.queue.push_back(self.refusal(error)),
+        };
         let (client, level) = {
             let world = brain.world.lock();
             let session = world.sessions.get(&self.session);
@@ -89,13 +108,19 @@ impl Talk {
             if let Some(extensions) = meta[CAPABILITIES].get_mut("extensions").and_then(Value::as_object_mut) {
                 extensions.shift_remove(TASKS);
             }
+            if as_task {
+                meta[CAPABILITIES]["extensions"][TASKS] = json!({});
+            }
             meta["io.modelcontextprotocol/logLevel"] = level.unwrap_or_else(|| "info".to_owned()).into();
         }
         let call = Call { id: &self.id, method: &self.method, params: &params };
         match brain.dispatch(&call) {
-            Ok(mut reply) if self.method == "tools/list" && brain.options.legacy.hide_tools => {
+            Ok(mut reply) if self.method == "tools/list" => {
                 if let Body::Message(message) = &mut reply.body {
-                    hide_tools(&call, &mut message["result"]["tools"]);
+                    if brain.options.legacy.hide_tools {
+                        hide_tools(&call, &mut message["result"]["tools"]);
+                    }
+                    tasks.mark(&mut message["result"]["tools"]);
                 }
                 self.take(brain, reply);
             }
@@ -109,11 +134,59 @@ impl Talk {
             Body::Message(mut message) if message["result"]["resultType"] == "input_required" => {
                 self.ask(brain, message["result"].take());
             }
+            Body::Message(mut message) if message["result"]["resultType"] == "task" => {
+                let (tasks, seed) = (&brain.options.legacy.tasks, message["result"].take());
+                if tasks.status == Where::Early {
+                    let early = Content::Ready(old_tasks::notification(seed.clone()));
+                    self.queue.push_back(message_frame(Duration::ZERO, early));
+                }
+                self.queue.push_back(result_frame(reply.delay, tasks.created(seed)));
+            }
             Body::Message(mut message) => {
                 self.queue.push_back(result_frame(reply.delay, legacy_result(message["result"].take())));
             }
             Body::Frames(frames) => self.queue.extend(frames),
             Body::Empty | Body::Raw(_) | Body::Listen(_) | Body::Talk(_) | Body::Feed(_) => {}
+        }
+    }
+
+    /// What `tasks/result` says next: a question, or the end. False where the client has left.
+    fn await_task(&mut self, peer: &impl Peer, id: &str) -> bool {
+        let brain = &peer.shared().brain;
+        loop {
+            let (due, seen) = {
+                let mut world = brain.world.lock();
+                let world = &mut *world;
+                world.tasks.tick(brain.clock.now());
+                let end = match old_tasks::outcome(&world.tasks, id, &brain.clock) {
+                    Ok(None) => None,
+                    Ok(Some(content)) => Some(message_frame(Duration::ZERO, content)),
+                    Err(error) => Some(self.refusal(error)),
+                };
+                if let Some(end) = end {
+                    self.queue.push_back(end);
+                    self.task = None;
+                    return true;
+                }
+                let session = world.sessions.get_mut(&self.session);
+                if let Some(session) = session.filter(|_| brain.options.legacy.tasks.input == Where::Result) {
+                    let asked = old_tasks::questions(session, &world.tasks, id, &brain.clock);
+                    let frames = asked.into_iter().map(|ask| message_frame(Duration::ZERO, Content::Ready(ask)));
+                    self.queue.extend(frames);
+                    if !self.queue.is_empty() {
+                        return true;
+                    }
+                }
+                (world.tasks.next_due(), world.tasks.journal().len())
+            };
+            let news =
+                |world: &World| self.ended(world) || world.tasks.journal().len() != seen || !world.tasks.knows(id);
+            if peer.wait(due, news) != Wake::Ready {
+                return false;
+            }
+            if self.ended(&brain.world.lock()) {
+                return true;
+            }
         }
     }
 
@@ -178,6 +251,10 @@ impl Talk {
                 }
                 if let Some(message) = self.message(frame) {
                     return Next::Say(message);
+                }
+            } else if let Some(task) = self.task.clone() {
+                if !self.await_task(peer, &task) {
+                    return Next::Gone;
                 }
             } else if self.asking.is_empty() {
                 return Next::Over;
@@ -311,10 +388,14 @@ impl Feed {
         let idle = now() + Duration::from_millis(brain.options.keep_alive_ms);
         loop {
             let (key, stream, at, round) = (&self.session, self.stream, self.at, self.round);
-            let wake = peer.wait(Some(idle), |world| {
+            let due = brain.world.lock().tasks.next_due().filter(|_| brain.options.legacy.tasks.on && stream == 0);
+            let wake = peer.wait(Some(due.map_or(idle, |due| due.min(idle))), |world| {
                 let session = world.sessions.get(key);
-                let news = session.is_none_or(|session| session.has_news(stream, at, &world.changes));
-                news || world.streams.ended_since(round).is_some()
+                let journal = if brain.options.legacy.tasks.on { world.tasks.journal().len() } else { 0 };
+                let news = session.is_none_or(|session| session.has_news(stream, at, &world.changes, journal));
+                // A task that was made meanwhile has a moment of its own.
+                let due_now = world.tasks.next_due().filter(|_| brain.options.legacy.tasks.on && stream == 0);
+                news || due_now != due || world.streams.ended_since(round).is_some()
             });
             if wake != Wake::Ready {
                 return News::Gone;
@@ -328,7 +409,9 @@ impl Feed {
                 return News::Over;
             };
             if stream == 0 {
+                world.tasks.tick(brain.clock.now());
                 session.collect(&world.changes);
+                session.collect_tasks(&world.tasks, &brain.options.legacy.tasks, &brain.clock);
             }
             if let Some((number, event)) = session.take(stream, at) {
                 self.at = at.map(|_| number + 1);

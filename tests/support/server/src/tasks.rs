@@ -134,6 +134,14 @@ impl Store {
         seed
     }
 
+    /// All planned tasks as they stand, the oldest first.
+    pub(crate) fn all(&mut self, clock: &Clock) -> Vec<Value> {
+        self.tick(clock.now());
+        let mut ids: Vec<(&Instant, &String)> = self.tasks.iter().map(|(id, task)| (&task.created, id)).collect();
+        ids.sort();
+        ids.into_iter().filter_map(|(_, id)| self.pushed(id, clock)).map(|(_, task)| task).collect()
+    }
+
     /// What `tasks/get` says, which for a scripted task is its next step.
     pub(crate) fn get(&mut self, id: &str, clock: &Clock) -> Result<Said, RpcError> {
         self.tick(clock.now());
