@@ -25,7 +25,7 @@
  * Text in.   UTF-8. With a length: NULL is allowed where it is 0. Without: NUL-terminated. Copied before the call returns.
  * Text out.  UTF-8, NUL-terminated, its length without the NUL where you ask for it (a text may have a NUL inside).
  *            It lives as long as the object that it came from: never free a string.
- * Outputs.   Cleared first, written on success.
+ * Outputs.   Cleared first, written on success; with MCP_E_SCHEMA the result is there as well.
  * Threads.   Any function from any thread, unless its comment says otherwise.
  * Times.     In ms: 0 does not wait, -1 has no limit.
  * Sizes.     In bytes.
@@ -109,6 +109,8 @@
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
+ *     push          where the server offers it, it tells of tasks by itself (subscriptions/listen), and polls are
+ *                   at least 30 s apart; without, or with auto_poll false, they are only polled  true
  *     min_poll_ms   your own least time between polls; the server's wish counts where it is
  *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"
@@ -124,6 +126,10 @@
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
  *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
  *   log_level       the least level of the server's log messages: "debug" to "emergency"      (none asked for)
+ *   validate        a tool's result that does not match the outputSchema that a tools/list of this client
+ *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
+ *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
+ *                   with isError are not checked                                              "error"
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *
@@ -143,6 +149,17 @@
  *                                      tells a change or the session is lost
  *                     "refresh"        ask the server, and keep the new answer for both
  *                     "off"            ask the server, and keep nothing
+ *   validate        instead of that of the settings
+ *
+ * ---- Subscriptions (mcp_call_start of subscriptions/listen) -----------------------------------------------------------
+ *
+ * A call that lasts, with a thread of its own (64 of a client at most; not counted by max_in_flight). Its params:
+ * {"notifications": {"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+ * "resourceSubscriptions": ["uri", ...], "taskIds": [...]}}, as far as you want them. A legacy server serves the same
+ * call as far as it can. What it hears comes as MCP_EVENT_NOTIFICATION with its call, where it stands as
+ * MCP_EVENT_SUBSCRIPTION. It has no limits of time unless its options give some: total_ms ends it, idle_ms counts a
+ * silent stream as lost. A stream that is cut is opened again after 500 ms, doubling up to a minute (mcp_client_poke
+ * ends the pause); a refusal, the server's own end, mcp_call_cancel() and the client's close end it.
  */
 
 #ifndef MCPNATIVE_H
@@ -205,6 +222,12 @@
  * reason.
  */
 #define MCP_ERROR_STDERR 4
+
+/**
+ * Text field: the failure as a tool result, JSON with isError and the message as its text: what a chat loop hands to its
+ * model for a call that failed in whatever way, so that the conversation goes on.
+ */
+#define MCP_ERROR_TOOL_RESULT 8
 
 /**
  * Number field: the mcp_status.
@@ -363,6 +386,31 @@
 #define MCP_EVENT_TASK_RESUMED 17
 
 /**
+ * A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+ */
+#define MCP_EVENT_SUBSCRIPTION 18
+
+/**
+ * State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+ */
+#define MCP_SUBSCRIPTION_ACTIVE 1
+
+/**
+ * State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+ */
+#define MCP_SUBSCRIPTION_LOST 2
+
+/**
+ * State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
+ */
+#define MCP_SUBSCRIPTION_CATCH_UP 3
+
+/**
+ * State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
+ */
+#define MCP_SUBSCRIPTION_ENDED 4
+
+/**
  * Number of a client: the generation of the server's list of tools, from 1.
  */
 #define MCP_CLIENT_TOOLS_GENERATION 1
@@ -448,6 +496,16 @@
 #define MCP_BLOCK_RESOURCE 5
 
 /**
+ * mcp_task_wait_many(): until one of the tasks has ended.
+ */
+#define MCP_WAIT_ANY 1
+
+/**
+ * mcp_task_wait_many(): until all have.
+ */
+#define MCP_WAIT_ALL 2
+
+/**
  * Text field: the server's id of the task.
  */
 #define MCP_SNAPSHOT_TASK_ID 1
@@ -498,6 +556,18 @@
  * io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
  */
 #define MCP_SNAPSHOT_IMMEDIATE_RESPONSE 10
+
+/**
+ * Text field: progress in words: a JSON array of {status, message, last_updated_at}, one entry for each change that was
+ * seen, oldest first; the latest 32, messages cut at 1 KiB.
+ */
+#define MCP_SNAPSHOT_HISTORY 12
+
+/**
+ * Text field: the end of the task as a tool result, JSON: the tool's own, or one with isError and a text that says how the
+ * task ended; NULL where it has not ended.
+ */
+#define MCP_SNAPSHOT_TOOL_RESULT 13
 
 /**
  * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
@@ -591,7 +661,7 @@
 #define MCP_REASON_CLOSED 6
 
 /**
- * Text field: the params of a notification, as JSON.
+ * Text field: the params of a notification, as JSON; of a MCP_EVENT_SUBSCRIPTION what its state says.
  */
 #define MCP_EVENT_TEXT_JSON 1
 
@@ -614,6 +684,11 @@
  * Number field: the mcp_status that a call ended with.
  */
 #define MCP_EVENT_NUMBER_STATUS 3
+
+/**
+ * Number field: where a subscription stands now, MCP_SUBSCRIPTION_...
+ */
+#define MCP_EVENT_NUMBER_SUBSCRIPTION 4
 
 /**
  * Kind of question: a form or a URL for the user (elicitation/create; spec: client/elicitation).
@@ -1077,7 +1152,7 @@ mcp_status mcp_uri_template_expand(const char *uri_template,
  * Read a text of an error.
  *
  * @param error   an error handle
- * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
+ * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_TOOL_RESULT
  * @param length  receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1344,7 +1419,8 @@ MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t 
  * be added.
  *
  * @param client         a client handle
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param out            receives a text of your own; not NULL
  * @return MCP_OK, MCP_E_ARGUMENT naming what is wrong
@@ -1364,7 +1440,8 @@ mcp_status mcp_client_tasks(mcp_client *client,
  * result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
  *
  * @param client         a client that is open
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param wait_ms        the limit for the polls, in ms; -1 for those of the settings
  * @param out            receives a text of your own; not NULL
@@ -1508,8 +1585,8 @@ mcp_status mcp_tool_call(mcp_client *client,
  * @param options_length    its length in bytes
  * @param wait_ms           the limit for all of it, in ms; -1: none but those of the settings, which a task does not have
  * @param out               receives the call, also where it failed; not NULL
- * @return MCP_OK: mcp_call_result() has the result; MCP_E_TIMEOUT; MCP_E_INPUT_REQUIRED; else the call's error. *out is
- *         NULL where nothing was sent for a fault of the caller's
+ * @return MCP_OK: mcp_call_result() has the result; MCP_E_SCHEMA: it has one that does not match; MCP_E_TIMEOUT;
+ *         MCP_E_INPUT_REQUIRED; else the call's error. *out is NULL where nothing was sent for a fault of the caller's
  * Ownership: free *out with mcp_call_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
@@ -1632,7 +1709,8 @@ MCP_API mcp_status mcp_call_status(const mcp_call *call);
  *
  * @param call  a call handle
  * @param out   receives an immutable result of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none
+ * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none; MCP_E_SCHEMA where the
+ *         result does not match its tool's outputSchema: *out is written all the same
  * Ownership: free *out with mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
@@ -1642,7 +1720,8 @@ MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
  *
  * @param call  a call handle
  * @param out   receives an error of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail
+ * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail. MCP_E_SCHEMA in the error tells of a
+ *         result that does not match: mcp_call_result() has it
  * Ownership: free *out with mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_error(const mcp_call *call, mcp_error **out);
@@ -1837,14 +1916,36 @@ MCP_API mcp_status mcp_task_cancel(mcp_task *task);
  * @param task     a task handle
  * @param wait_ms  how long, in ms; -1 without limit
  * @param out      receives a snapshot of your own in each of the outcomes below, or NULL
- * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
- *         asks something that the host answers by hand
+ * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+ *         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+ *         where it asks something that the host answers by hand
  * Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
 mcp_status mcp_task_wait(mcp_task *task,
                          int64_t wait_ms,
                          mcp_snapshot **out);
+
+/**
+ * Wait for one of several tasks, or for all of them. A wait that runs out cancels nothing.
+ *
+ * The tasks may belong to different clients. One that asks something which the host answers by hand ends the wait, too:
+ * answer it, and wait again.
+ *
+ * @param tasks      an array of task handles; not NULL
+ * @param count      how many, 1 to 1000000
+ * @param until      MCP_WAIT_ANY or MCP_WAIT_ALL
+ * @param wait_ms    how long, in ms; -1 without limit
+ * @param out_index  receives the place in the array of the first that has ended, or of the one that asks; or NULL
+ * @return MCP_OK when it is as wanted; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED; MCP_E_ARGUMENT
+ * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_wait_many(mcp_task *const *tasks,
+                              size_t count,
+                              int32_t until,
+                              int64_t wait_ms,
+                              size_t *out_index);
 
 /**
  * Hand out what is known of a task now.
@@ -1890,7 +1991,7 @@ MCP_API mcp_status mcp_task_free(mcp_task *task);
  * Read a text of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
+ * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_TOOL_RESULT
  * @param length    receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1922,7 +2023,8 @@ MCP_API mcp_status mcp_snapshot_number(const mcp_snapshot *snapshot, int32_t fie
 MCP_API mcp_status mcp_snapshot_result(const mcp_snapshot *snapshot, mcp_result **out);
 
 /**
- * Hand out why a task ended without a result, or, before its end, why its polls fail.
+ * Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+ * before its end, why its polls fail.
  *
  * A failed task's error carries the code, message and data of the server's JSON-RPC error.
  *
