@@ -3,7 +3,7 @@
 //!
 //! In reading order. What is wanted: `settings.rs` the document of a connection, `target.rs` which server it names and how
 //! that is reached, `options.rs` the document of a call. The client: `handle.rs` what it is made of, `life.rs` its life,
-//! `flights.rs` the turns of its calls, `ties.rs` its tasks. The work: `call.rs` a request from start to end, `asking.rs`
+//! `flights.rs` the turns of its calls, `ties.rs` its tasks, `resume.rs` its ledger. The work: `call.rs` a request from start to end, `asking.rs`
 //! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
 //! `follow.rs` how tasks meet the client (wire and host of `tasks`), `chat.rs` pending tasks and their outcomes as tool
 //! results. What is told: `event.rs`, `mailbox.rs` a client's events in order, `queue.rs` who delivers them, `logging.rs`
@@ -25,6 +25,7 @@ mod mailbox;
 mod options;
 mod pool;
 mod queue;
+mod resume;
 mod runtime;
 mod settings;
 mod target;

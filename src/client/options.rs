@@ -25,6 +25,8 @@ pub(crate) struct CallOptions {
     pub(crate) min_poll: Option<Duration>,
     /// Whether the task is polled by itself.
     pub(crate) auto_poll: Option<bool>,
+    /// Whether the ledger keeps the task's result.
+    pub(crate) keep_result: Option<bool>,
     /// All pages of a list, as one result.
     pub(crate) all_pages: bool,
 }
@@ -52,6 +54,7 @@ impl CallOptions {
             meta: doc.object("meta")?.and_then(|_| raw("meta")),
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
+            keep_result: doc.flag("keep_result")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
         };
         doc.finish()?;
@@ -71,6 +74,11 @@ mod tests {
                 .unwrap();
         assert_eq!(options.context.as_deref(), Some(r#"{"a":9007199254740993, "b":1E2}"#));
         assert_eq!(options.total, Some(None));
+        assert_eq!(CallOptions::read(r#"{"keep_result":false}"#).unwrap().keep_result, Some(false));
+        assert_eq!(
+            CallOptions::read(r#"{"keep_result":"no"}"#).unwrap_err().message(),
+            "options.keep_result: expected true or false but found a string"
+        );
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");
     }

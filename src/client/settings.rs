@@ -11,6 +11,7 @@ use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
+use crate::tasks::ledger::sqlite::FileOptions;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -45,6 +46,17 @@ pub(crate) struct TaskSettings {
     pub follow_cancel: bool,
     /// What becomes of a task that asks what the host refuses and that has no form of refusal.
     pub cancel_refused: bool,
+    pub ledger: LedgerSettings,
+}
+
+/// Where tasks are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LedgerSettings {
+    /// The file; none for the memory of the process.
+    pub file: Option<String>,
+    pub options: FileOptions,
+    /// False for private results.
+    pub keep_results: bool,
 }
 
 /// The settings of a connection.
@@ -52,6 +64,8 @@ pub(crate) struct TaskSettings {
 pub(crate) struct Settings {
     pub(crate) target: Target,
     pub(crate) restart: RestartPolicy,
+    /// The name of the server in the ledger.
+    pub(crate) identity: Option<String>,
     pub(crate) client_info: String,
     pub(crate) era: EraChoice,
     pub(crate) timeouts: Timeouts,
@@ -82,6 +96,7 @@ impl Settings {
         let settings = Self {
             target: Target::read(&mut doc, &mut warnings)?,
             restart: read_restart(&mut doc)?,
+            identity: read_identity(&mut doc)?,
             client_info: read_client(&mut doc)?,
             era: read_era(&mut doc)?,
             timeouts: read_timeouts(&mut doc)?,
@@ -123,7 +138,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "url",
     "headers",
     "server",
@@ -133,6 +148,7 @@ const KEYS: [&str; 19] = [
     "inherit_env",
     "cwd",
     "restart",
+    "identity",
     "client",
     "era",
     "timeouts",
@@ -230,9 +246,42 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
         cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
+        ledger: read_ledger(&mut part)?,
     };
     part.finish()?;
     Ok(tasks)
+}
+
+fn read_ledger(tasks: &mut Doc) -> Result<LedgerSettings> {
+    let mut part = tasks.object("ledger")?.unwrap_or_else(|| Doc::empty("settings.tasks.ledger"));
+    let mut options = FileOptions::default();
+    let file = part.text("file")?;
+    if file.as_ref().is_some_and(|file| file.is_empty() || file.contains('\0')) {
+        return Err(Error::new(Kind::Argument, "settings.tasks.ledger.file: expected a path"));
+    }
+    /// Chosen: memory holds the results, too.
+    const IN_MEMORY: usize = 1_000;
+    let wanted = part.count("keep_ended", 0, 10_000_000)?;
+    let bounded = wanted.is_some();
+    options.keep_ended = wanted.unwrap_or(options.keep_ended);
+    const YEARS_MS: u64 = 10 * 365 * 86_400_000;
+    for (key, slot, least) in [("keep_ms", &mut options.keep, 0), ("lease_ms", &mut options.lease, 300)] {
+        if let Some(ms) = part.count(key, least, YEARS_MS)? {
+            *slot = Duration::from_millis(ms as u64);
+        }
+    }
+    let keep_results = part.flag("keep_results")?.unwrap_or(true);
+    part.finish()?;
+    let options = if file.is_none() && !bounded { FileOptions { keep_ended: IN_MEMORY, ..options } } else { options };
+    Ok(LedgerSettings { file, options, keep_results })
+}
+
+fn read_identity(doc: &mut Doc) -> Result<Option<String>> {
+    let identity = doc.text("identity")?;
+    if identity.as_ref().is_some_and(String::is_empty) {
+        return Err(Error::new(Kind::Argument, "settings.identity: expected a name that is not empty"));
+    }
+    Ok(identity)
 }
 
 fn read_input(doc: &mut Doc) -> Result<[Option<InputPolicy>; 3]> {
@@ -440,6 +489,30 @@ mod tests {
                 r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
                 "settings.tasks.enabled: expected true or false but found a string",
             ),
+            (
+                r#"{"url":"u","tasks":{"ledger":"tasks.db"}}"#,
+                "settings.tasks.ledger: expected an object but found a string",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"file":7}}}"#,
+                "settings.tasks.ledger.file: expected a string but found a number",
+            ),
+            (r#"{"url":"u","tasks":{"ledger":{"file":""}}}"#, "settings.tasks.ledger.file: expected a path"),
+            (r#"{"url":"u","tasks":{"ledger":{"path":"x"}}}"#, "settings.tasks.ledger.path is not a known key"),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"lease_ms":1}}}"#,
+                "settings.tasks.ledger.lease_ms: expected a whole number from 300 to 315360000000 but found 1",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"keep_ended":-1}}}"#,
+                "settings.tasks.ledger.keep_ended: expected a whole number from 0 to 10000000 but found -1",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"keep_results":1}}}"#,
+                "settings.tasks.ledger.keep_results: expected true or false but found 1",
+            ),
+            (r#"{"url":"u","identity":3}"#, "settings.identity: expected a string but found a number"),
+            (r#"{"url":"u","identity":""}"#, "settings.identity: expected a name that is not empty"),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (
                 r#"{"url":"u","timeouts":{"idle_ms":0}}"#,

@@ -18,7 +18,7 @@ impl Client {
 
     /// The tasks whose end was not handed out by a check yet.
     pub(crate) fn unclaimed(&self) -> Result<Vec<Record>> {
-        let mut records = self.ledger.outstanding(self.server())?;
+        let mut records = self.ledger()?.outstanding(self.server())?;
         records.retain(|record| record.end.is_some());
         Ok(records)
     }
@@ -32,27 +32,28 @@ impl Client {
         options: FollowOptions,
     ) -> Result<Held> {
         let link = self.link()?;
-        link.group.follow(seed, about, self.links(link, Some(call), options))
+        link.group.follow(seed, about, self.links(link, Some(call), options)?)
     }
 
-    fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Links {
-        Links { wire: link.wire.clone(), host: Host::new(self, call), ledger: self.ledger.clone(), options }
+    pub(super) fn links(self: &Arc<Self>, link: &Link, call: Option<i64>, options: FollowOptions) -> Result<Links> {
+        let ledger = self.ledger()?.clone();
+        Ok(Links { wire: link.wire.clone(), host: Host::new(self, call), ledger, options })
     }
 
     /// The name of the server in the ledger.
-    fn server(&self) -> &str {
-        self.settings.target.url().unwrap_or_else(|| self.transport.origin())
+    pub(super) fn server(&self) -> &str {
+        &self.identity
     }
 
     /// What the ledger keeps of a task, beside what the call adds.
     pub(crate) fn about(&self) -> TaskAbout {
         TaskAbout {
-            server: self.server().into(),
+            server: self.identity.clone(),
             tool: String::new(),
             tool_call_id: None,
             host: None,
             arguments_digest: None,
-            keep_result: true,
+            keep_result: self.settings.tasks.ledger.keep_results,
         }
     }
 
@@ -66,7 +67,7 @@ impl Client {
             return Ok(TaskHandle::new(entry, self));
         }
         let _activity = self.enter()?;
-        let links = self.links(link, None, self.follow_options());
+        let links = self.links(link, None, self.follow_options())?;
         let held = link.group.adopt(task_id, self.about(), links)?;
         Ok(TaskHandle::new(held.start(), self))
     }

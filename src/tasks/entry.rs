@@ -323,6 +323,20 @@ impl TaskEntry {
         Some(snapshot)
     }
 
+    /// The task as the ledger would store it now.
+    pub(crate) fn record(&self) -> Record {
+        self.record_of(&self.core.lock().machine)
+    }
+
+    /// Tells the host of a task whose end the ledger kept: that it is here again, and its end.
+    pub(crate) fn retell(self: &Arc<Self>) {
+        let snapshot = self.snapshot();
+        if let Some(reason) = snapshot.end_reason() {
+            self.announce(&snapshot, Announcement::Resumed);
+            self.announce(&snapshot, Announcement::Ended(reason));
+        }
+    }
+
     fn record_of(&self, machine: &Machine) -> Record {
         let mut record = Record {
             key: self.who.key.clone(),
@@ -360,10 +374,13 @@ impl TaskEntry {
     fn execute(self: &Arc<Self>, step: Step) {
         let Step { actions, snapshot, mut record } = step;
         let mut published = false;
-        for action in actions {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
             if let TaskAction::Record = action {
-                if let Some(record) = record.take() {
-                    self.store(record, &snapshot);
+                if let Some(record) = record.take()
+                    && !self.store(record, &snapshot)
+                {
+                    return self.lose(actions);
                 }
                 continue;
             }
@@ -409,9 +426,11 @@ impl TaskEntry {
         }
     }
 
-    fn store(self: &Arc<Self>, record: Record, snapshot: &Arc<Snapshot>) {
+    /// False where another process follows the task by now: nothing of this step may be told or sent.
+    fn store(self: &Arc<Self>, record: Record, snapshot: &Arc<Snapshot>) -> bool {
         let event = match guarded(|| self.links.ledger.put(record)) {
             Ok(()) => TaskEvent::Recorded,
+            Err(error) if error.kind() == Kind::State => return false,
             Err(error) => TaskEvent::RecordFailed(error),
         };
         let mut actions = Actions::new();
@@ -422,6 +441,41 @@ impl TaskEntry {
         for action in actions {
             self.act(action, snapshot);
         }
+        true
+    }
+
+    /// Another process follows the task: the handle ends as closed, whatever was found out here. `dropped` are the
+    /// actions that are not done any more.
+    fn lose(self: &Arc<Self>, dropped: impl Iterator<Item = TaskAction>) {
+        let (snapshot, mut keys) = {
+            let mut core = self.core.lock();
+            let (task, open) = (core.machine.task().cloned(), core.machine.open_inputs());
+            core.machine = Machine::lost(task);
+            let dropped = dropped.chain(core.steps.drain(..).flat_map(|step| step.actions));
+            let withdrawn = dropped.filter_map(|action| match action {
+                TaskAction::Withdraw(key) => Some(key),
+                TaskAction::Record
+                | TaskAction::Forget
+                | TaskAction::Poll
+                | TaskAction::SendUpdate(_)
+                | TaskAction::SendCancel
+                | TaskAction::Announce(_)
+                | TaskAction::Ask(_)
+                | TaskAction::WakeAt(_)
+                | TaskAction::Finish(_) => None,
+            });
+            let keys: Vec<String> = withdrawn.chain(open.into_iter().map(|input| input.request.key)).collect();
+            let at = Moment::of(&*self.clock);
+            (Arc::new(Snapshot::of(&self.who.key.id, &self.who.about, &core.machine, at)), keys)
+        };
+        keys.sort();
+        keys.dedup();
+        self.publish(&snapshot);
+        for key in keys {
+            self.announce(&snapshot, Announcement::Withdrawn(key));
+        }
+        self.announce(&snapshot, Announcement::Ended(EndReason::Closed));
+        self.act(TaskAction::Finish(EndReason::Closed), &snapshot);
     }
 
     fn announce(self: &Arc<Self>, snapshot: &Arc<Snapshot>, what: Announcement) {

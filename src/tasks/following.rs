@@ -40,9 +40,11 @@ pub(crate) struct Following {
     /// What the seed already tells and the host must hear after the call's own answer: looked at on the first `Due`.
     seed_news: Option<Instant>,
     /// The ledger refused the last record.
-    unstored: bool,
+    pub(crate) unstored: bool,
     /// The last wish of `WakeAt`.
     armed: Option<Instant>,
+    /// Its end may have been told before.
+    pub(crate) repeated: bool,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Following {
     /// A task that is taken up by its id. The first poll is due at once.
     pub(crate) fn adopted(options: FollowOptions, past: Past, at: Moment, out: &mut Actions) -> Self {
         let mut this = Self::new(options, at, past.age);
+        this.repeated = past.ended;
         if let Some(task) = &past.last {
             this.pace.tell(task.poll_interval);
             this.life.tell(task.ttl, at);
@@ -122,6 +125,7 @@ impl Following {
             seed_news: None,
             unstored: false,
             armed: None,
+            repeated: false,
         }
     }
 
@@ -156,6 +160,7 @@ impl Following {
             }
             TaskEvent::LetGo => Some(End::let_go()),
             TaskEvent::Closed => Some(End::closed()),
+            TaskEvent::Lost => Some(End::lost()),
             // A machine begins once.
             TaskEvent::Seeded(_) | TaskEvent::Adopted(_) => None,
         };

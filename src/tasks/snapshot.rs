@@ -27,6 +27,7 @@ pub(crate) struct Snapshot {
     degraded: Option<Error>,
     next_poll_due: Option<Instant>,
     cancel_pending: bool,
+    repeated: bool,
 }
 
 impl Snapshot {
@@ -45,6 +46,7 @@ impl Snapshot {
             degraded: machine.degraded().cloned(),
             next_poll_due: machine.next_poll_due(),
             cancel_pending: machine.cancel_pending(),
+            repeated: machine.repeated(),
         }
     }
 
@@ -138,6 +140,11 @@ impl Snapshot {
     /// When a poll is next due, automatic or not.
     pub(crate) fn next_poll_due(&self) -> Option<Instant> {
         self.next_poll_due
+    }
+
+    /// The end comes from the ledger: an earlier process, or an earlier look, may have told it already.
+    pub(crate) fn repeated(&self) -> bool {
+        self.repeated
     }
 
     /// A cancel was asked for and has not reached the server yet.
