@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 use std::time::SystemTime;
 
 use parking_lot::{Condvar, Mutex};
@@ -61,12 +62,19 @@ pub(crate) struct TaskEntry {
     /// What callers see: behind the machine by as much as is not yet in the ledger.
     seen: Mutex<Arc<Snapshot>>,
     changed: Condvar,
+    /// A step is done.
+    stepped: Condvar,
 }
 
 struct Core {
     machine: Machine,
     steps: VecDeque<Step>,
     running: bool,
+    /// The thread that does the steps now; none while they are held back.
+    runner: Option<ThreadId>,
+    /// How many steps were queued, and how many are done.
+    queued: u64,
+    done: u64,
 }
 
 /// What one event wants done, with the task as it was then.
@@ -120,7 +128,7 @@ impl TaskEntry {
         let snapshot = Arc::new(Snapshot::of(&who.key.id, &who.about, &machine, Moment::of(&*clock)));
         // Running from the start: the first step belongs to `begin`, the later ones to the drop of `Held`.
         let running = machine.end().is_none();
-        let core = Core { machine, steps: VecDeque::new(), running };
+        let core = Core { machine, steps: VecDeque::new(), running, runner: None, queued: 0, done: 0 };
         Arc::new(Self {
             who,
             links,
@@ -129,6 +137,7 @@ impl TaskEntry {
             core: Mutex::new(core),
             seen: Mutex::new(snapshot),
             changed: Condvar::new(),
+            stepped: Condvar::new(),
         })
     }
 
@@ -137,6 +146,7 @@ impl TaskEntry {
         let step = self.core.lock().steps.pop_front();
         if let Some(step) = step {
             self.execute(step);
+            self.core.lock().done += 1;
         }
         Held(self.clone(), true)
     }
@@ -206,7 +216,20 @@ impl TaskEntry {
     /// Answers questions; a worker carries the answers, and repeats what does not arrive.
     pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Verdict {
         let asked = answers.clone();
-        self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0
+        let verdict = self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0;
+        self.settle();
+        verdict
+    }
+
+    /// Waits until what was queued is done: an answer that was given is in the ledger then. On the thread that does the
+    /// steps itself, and while they are held back, there is nothing to wait for.
+    fn settle(&self) {
+        let mut core = self.core.lock();
+        let mine = core.queued;
+        let me = std::thread::current().id();
+        while core.done < mine && core.runner.is_some_and(|runner| runner != me) {
+            self.stepped.wait(&mut core);
+        }
     }
 
     /// Answers questions with one round trip on this thread, under the same rules.
@@ -320,6 +343,7 @@ impl TaskEntry {
         let wanted = actions.iter().any(|action| matches!(action, TaskAction::Record));
         let record = wanted.then(|| self.record_of(&core.machine));
         core.steps.push_back(Step { actions, snapshot: snapshot.clone(), record });
+        core.queued += 1;
         Some(snapshot)
     }
 
@@ -362,12 +386,13 @@ impl TaskEntry {
                 let mut core = self.core.lock();
                 let step = core.steps.pop_front();
                 core.running = step.is_some();
+                core.runner = step.is_some().then(|| std::thread::current().id());
                 step
             };
-            match step {
-                Some(step) => self.execute(step),
-                None => return,
-            }
+            self.stepped.notify_all();
+            let Some(step) = step else { return };
+            self.execute(step);
+            self.core.lock().done += 1;
         }
     }
 
@@ -451,6 +476,7 @@ impl TaskEntry {
             let mut core = self.core.lock();
             let (task, open) = (core.machine.task().cloned(), core.machine.open_inputs());
             core.machine = Machine::lost(task);
+            core.done += core.steps.len() as u64;
             let dropped = dropped.chain(core.steps.drain(..).flat_map(|step| step.actions));
             let withdrawn = dropped.filter_map(|action| match action {
                 TaskAction::Withdraw(key) => Some(key),

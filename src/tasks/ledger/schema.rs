@@ -210,25 +210,33 @@ pub(super) fn remove(db: &Connection, key: &TaskKey, token: i64) -> Result<bool>
     Ok(db.prepare_cached(sql)?.execute(params![&*key.server, &*key.id, token])? > 0)
 }
 
-/// Takes out ended tasks of a server that were stored before this moment.
-pub(super) fn purge(db: &Connection, server: &str, before: i64) -> Result<usize> {
-    let sql = "DELETE FROM task WHERE reason IS NOT NULL AND server = ?1 AND stored < ?2";
-    db.prepare_cached(sql)?.execute(params![server, before])
+/// Takes out ended tasks of a server that were stored before this moment; returns which.
+pub(super) fn purge(db: &Connection, server: &str, before: i64) -> Result<Vec<TaskKey>> {
+    let sql = "DELETE FROM task WHERE reason IS NOT NULL AND server = ?1 AND stored < ?2 RETURNING server, id";
+    db.prepare_cached(sql)?.query_map(params![server, before], key)?.collect()
 }
 
-/// Keeps the bounds: no end from before this moment, and not more than so many; acknowledged ones go first.
-pub(super) fn keep_bounds(db: &Connection, before: i64, most: usize) -> Result<()> {
-    db.prepare_cached("DELETE FROM task WHERE reason IS NOT NULL AND stored < ?1")?.execute([before])?;
+fn key(row: &Row<'_>) -> Result<TaskKey> {
+    Ok(TaskKey { server: row.get::<_, String>(0)?.into(), id: row.get::<_, String>(1)?.into() })
+}
+
+/// Keeps the bounds: no end from before this moment, and not more than so many; acknowledged ones go first. Returns
+/// what went.
+pub(super) fn keep_bounds(db: &Connection, before: i64, most: usize) -> Result<Vec<TaskKey>> {
+    let sql = "DELETE FROM task WHERE reason IS NOT NULL AND stored < ?1 RETURNING server, id";
+    let mut gone: Vec<TaskKey> = db.prepare_cached(sql)?.query_map([before], key)?.collect::<Result<_>>()?;
     let count: i64 = db
         .prepare_cached("SELECT count(*) FROM task WHERE reason IS NOT NULL")?
         .query_row([], |row| row.get(0))?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     if count > most {
         let sql = "DELETE FROM task WHERE n IN (SELECT n FROM task WHERE reason IS NOT NULL \
-             ORDER BY acknowledged DESC, stored LIMIT ?1)";
-        db.prepare_cached(sql)?.execute([count - most])?;
+             ORDER BY acknowledged DESC, stored LIMIT ?1) RETURNING server, id";
+        for found in db.prepare_cached(sql)?.query_map([count - most], key)? {
+            gone.push(found?);
+        }
     }
-    Ok(())
+    Ok(gone)
 }
 
 /// The token of a task as the file has it.

@@ -149,11 +149,11 @@ impl SqliteLedger {
         let until = lease_end(&now, self.options.lease);
         let before = self.who.clock.wall().checked_sub(self.options.keep).map_or(i64::MIN, nanos);
         let most = self.options.keep_ended;
-        let kept = self.file.write(false, move |db| {
+        let (kept, gone) = self.file.write(false, move |db| {
             let kept = schema::renew(db, seat, process.as_deref(), &now, until)?;
-            schema::keep_bounds(db, before, most)?;
-            Ok(kept)
+            Ok((kept, schema::keep_bounds(db, before, most)?))
         })?;
+        self.let_go(&gone);
         if kept {
             return Ok(Vec::new());
         }
@@ -168,11 +168,15 @@ impl SqliteLedger {
             }
             Ok(lost)
         })?;
+        self.let_go(&lost);
+        Ok(lost)
+    }
+
+    fn let_go(&self, keys: &[TaskKey]) {
         let mut held = self.held.lock();
-        for key in &lost {
+        for key in keys {
             held.remove(key);
         }
-        Ok(lost)
     }
 }
 
@@ -268,7 +272,8 @@ impl Ledger for SqliteLedger {
         let unwritten = self.behind.lock().extract_if(|_, record| old(record)).count();
         let (server, before) = (server.to_owned(), nanos(before));
         let gone = self.file.write(true, move |db| schema::purge(db, &server, before))?;
-        Ok(gone.max(unwritten))
+        self.let_go(&gone);
+        Ok(gone.len().max(unwritten))
     }
 
     fn tend_every(&self) -> Option<Duration> {
