@@ -3,8 +3,10 @@
 use super::*;
 use crate::clock::{Clock, ManualClock};
 
+mod disk;
 mod files;
 mod leases;
+mod power;
 
 use super::file::LedgerFile;
 use super::sqlite::{FileOptions, Sitter, SqliteLedger};
