@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::SystemTime;
@@ -64,6 +65,8 @@ pub(crate) struct TaskEntry {
     changed: Condvar,
     /// A step is done.
     stepped: Condvar,
+    /// Another process follows the task.
+    lost: AtomicBool,
 }
 
 struct Core {
@@ -138,6 +141,7 @@ impl TaskEntry {
             seen: Mutex::new(snapshot),
             changed: Condvar::new(),
             stepped: Condvar::new(),
+            lost: AtomicBool::new(false),
         })
     }
 
@@ -217,19 +221,21 @@ impl TaskEntry {
     pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Verdict {
         let asked = answers.clone();
         let verdict = self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0;
-        self.settle();
-        verdict
+        // What was refused with the task is no answer that counts.
+        if self.settle() { verdict } else { Verdict::Ended }
     }
 
     /// Waits until what was queued is done: an answer that was given is in the ledger then. On the thread that does the
     /// steps itself, and while they are held back, there is nothing to wait for.
-    fn settle(&self) {
+    /// False where the task was lost.
+    fn settle(&self) -> bool {
         let mut core = self.core.lock();
         let mine = core.queued;
         let me = std::thread::current().id();
         while core.done < mine && core.runner.is_some_and(|runner| runner != me) {
             self.stepped.wait(&mut core);
         }
+        !self.lost.load(Ordering::Acquire)
     }
 
     /// Answers questions with one round trip on this thread, under the same rules.
@@ -243,6 +249,9 @@ impl TaskEntry {
         let ((verdict, fresh), _) = self.transition(TaskEvent::Answered(answers, Sender::Caller), ask);
         if verdict != Verdict::Accepted {
             return Ok(verdict);
+        }
+        if !self.settle() {
+            return Ok(Verdict::Ended);
         }
         let keys = fresh.iter().map(|answer| answer.key.clone()).collect();
         let outcome = guarded(|| self.links.wire.update(&self.who.key.id, &fresh, cancel));
@@ -322,6 +331,9 @@ impl TaskEntry {
             let snapshot = self.advance(&mut core, event);
             let run = !core.running && !core.steps.is_empty();
             core.running |= run;
+            if run {
+                core.runner = Some(std::thread::current().id());
+            }
             (asked, snapshot, run)
         };
         if run {
@@ -473,6 +485,7 @@ impl TaskEntry {
     /// actions that are not done any more.
     fn lose(self: &Arc<Self>, dropped: impl Iterator<Item = TaskAction>) {
         let (snapshot, mut keys) = {
+            self.lost.store(true, Ordering::Release);
             let mut core = self.core.lock();
             let (task, open) = (core.machine.task().cloned(), core.machine.open_inputs());
             core.machine = Machine::lost(task);

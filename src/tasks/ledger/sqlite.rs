@@ -1,7 +1,7 @@
 //! The ledger in a file, as one client holds it: a seat at the file, the fencing tokens of the tasks that are followed
 //! from it, and what could not be written yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -51,6 +51,8 @@ pub(crate) struct SqliteLedger {
     clock_name: Arc<str>,
     seat: i64,
     held: Mutex<HashMap<TaskKey, Held>>,
+    /// What others have taken over: a late write of ours must not take it back, as a new task would.
+    lost: Mutex<HashSet<TaskKey>>,
     /// Records that the file refused; they count more than what it has. Written again by [`Ledger::tend`].
     behind: Mutex<HashMap<TaskKey, Record>>,
     /// Shared by writers; alone while `behind` is written again, so that no older record comes after a newer one.
@@ -82,8 +84,8 @@ impl SqliteLedger {
         let now = tick(&who, &clock_name);
         let (process, until) = (who.process.clone(), lease_end(&now, options.lease));
         let seat = file.write(false, move |db| schema::sit(db, process.as_deref(), &now, until))?;
-        let (held, behind, gate) = (Mutex::default(), Mutex::default(), RwLock::new(false));
-        Ok(Self { file, options, who, clock_name, seat, held, behind, gate })
+        let (held, lost, behind, gate) = (Mutex::default(), Mutex::default(), Mutex::default(), RwLock::new(false));
+        Ok(Self { file, options, who, clock_name, seat, held, lost, behind, gate })
     }
 
     fn now(&self) -> Tick {
@@ -98,6 +100,9 @@ impl SqliteLedger {
     fn store(&self, record: &Record) -> Result<bool> {
         let mark = mark(record);
         let known = self.held.lock().get(&record.key).copied();
+        if self.lost.lock().contains(&record.key) {
+            return Ok(false);
+        }
         let durable = known.is_none_or(|held| held.mark != mark);
         let (record, seat) = (record.clone(), self.seat);
         let key = record.key.clone();
@@ -107,13 +112,17 @@ impl SqliteLedger {
         })?;
         match token {
             Some(token) => self.held.lock().insert(key, Held { token, mark }),
-            None => self.held.lock().remove(&key),
+            None => {
+                self.lost.lock().insert(key.clone());
+                self.held.lock().remove(&key)
+            }
         };
         Ok(token.is_some())
     }
 
     fn hold(&self, (record, token): (Record, i64)) -> Record {
         self.held.lock().insert(record.key.clone(), Held { token, mark: mark(&record) });
+        self.lost.lock().remove(&record.key);
         record
     }
 
@@ -168,6 +177,7 @@ impl SqliteLedger {
             }
             Ok(lost)
         })?;
+        self.lost.lock().extend(lost.iter().cloned());
         self.let_go(&lost);
         Ok(lost)
     }

@@ -54,6 +54,7 @@ fn corner_14_a_sleeper_learns_what_it_has_lost_and_keeps_the_rest() {
     clock.advance(Duration::from_secs(16));
     assert!(matches!(two.take(&key("s", "a")).unwrap(), Taken::Ours(_)));
     assert_eq!(one.tend().unwrap(), [key("s", "a")]);
+    assert!(is_lost(one.put(ended("s", "a", 1))), "and does not take it back");
     assert_eq!(one.tend().unwrap(), []);
     one.put(ended("s", "b", 1)).unwrap();
     assert_eq!(ids(one.outstanding("s").unwrap()), ["b"]);

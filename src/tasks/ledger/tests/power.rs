@@ -34,11 +34,11 @@ fn open(id: &str) -> Record {
 
 /// A day of a ledger; ends at the first failure.
 fn work(ledger: &SqliteLedger, promised: &mut Promised) -> Result<()> {
-    for n in 0..6 {
+    for n in 0..4 {
         let id = format!("t{n}");
         ledger.put(open(&id))?;
         promised.handles.push(id.clone());
-        for step in 0..3 {
+        for step in 0..2 {
             ledger.put(moved(&id, step))?;
         }
         if n % 2 == 0 {
@@ -91,7 +91,7 @@ fn a_loss_of_power_at_any_point_breaks_no_promise() {
     let mut promised = Promised::default();
     work(&ledger(&disk, "before").unwrap(), &mut promised).unwrap();
     let points = disk.lock().operations;
-    assert!(points > 100 && promised.handles.len() == 6, "{points}");
+    assert!(points > 80 && promised.handles.len() == 4, "{points}");
     for point in 0..=points {
         let (disk, mut promised) = (Disk::new(), Promised::default());
         disk.lock().fails_from = Some(point);
@@ -134,8 +134,8 @@ fn corner_20_a_disk_that_fails_at_any_write_costs_nothing() {
     let begun = disk.lock().operations;
     work(&ledger(&disk, "b").unwrap(), &mut promised).unwrap();
     let points = disk.lock().operations;
-    for (point, code) in (begun + 20..points).flat_map(|n| [(n, rusqlite::ffi::SQLITE_FULL), (n, rusqlite::ffi::SQLITE_IOERR)])
-    {
+    for point in (begun..points).step_by(2) {
+        let code = if point % 4 < 2 { rusqlite::ffi::SQLITE_FULL } else { rusqlite::ffi::SQLITE_IOERR };
         let disk = Disk::new();
         let Ok(ledger) = ledger(&disk, "b") else { panic!("the disk is fine") };
         {
@@ -143,7 +143,7 @@ fn corner_20_a_disk_that_fails_at_any_write_costs_nothing() {
             (disk.fails_from, disk.code) = (Some(point - begun + disk.operations), code);
         }
         let at = format!("write {point}, code {code}");
-        for n in 0..6 {
+        for n in 0..4 {
             let id = format!("t{n}");
             for record in [open(&id), moved(&id, 1), ended("s", &id, 1)] {
                 if let Err(error) = ledger.put(record.clone()) {
@@ -152,12 +152,12 @@ fn corner_20_a_disk_that_fails_at_any_write_costs_nothing() {
                 assert_eq!(ledger.find(&key("s", &id)).unwrap(), Some(record), "{at}: kept in memory");
             }
         }
-        assert_eq!(ledger.outstanding("s").unwrap().len(), 6, "{at}");
+        assert_eq!(ledger.outstanding("s").unwrap().len(), 4, "{at}");
         disk.lock().fails_from = None;
         ledger.tend().unwrap_or_else(|error| panic!("{at}: {error}"));
         ledger.release();
         drop(ledger);
-        let again = super::power::ledger(&disk, "b").unwrap();
-        assert_eq!(again.claim("s").unwrap().len(), 6, "{at}: written after all");
+        let again = super::power::ledger(&disk, "b").unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert_eq!(again.claim("s").unwrap().len(), 4, "{at}: written after all");
     }
 }
