@@ -21,6 +21,9 @@ use std::time::Duration;
 use abi::*;
 use mcp_test_server::TestServer;
 
+/// Longer than a busy machine keeps a process waiting: one that was not stopped keeps its lease.
+const LEASE_MS: u64 = 3_000;
+
 // ---- the client process ----------------------------------------------------------------------------------------------
 
 /// splitmix64: enough to choose by.
@@ -59,7 +62,7 @@ fn a_client_process() {
     let dice = Arc::new(Dice(AtomicU64::new(variable("MCP_CRASH_SEED").unwrap().parse().unwrap())));
     let last = variable("MCP_CRASH_LAST").is_some();
     let diary = Diary(Arc::new(Mutex::new(std::fs::OpenOptions::new().append(true).open(diary).unwrap())));
-    let settings = json!({"url": url, "identity": "crash", "tasks": {"ledger": {"file": file, "lease_ms": 1000}}});
+    let settings = json!({"url": url, "identity": "crash", "tasks": {"ledger": {"file": file, "lease_ms": LEASE_MS}}});
     let client = Client::new(&settings);
     let say = diary.clone();
     client.on(MCP_EVENT_TASK_CREATED, move |event| say.say(&format!("created {}", event.task().unwrap().id())));
@@ -334,13 +337,13 @@ fn together(name: &str, count: usize) {
     for round in 0..rounds() {
         world.pause(600);
         let victim = world.dice.roll(count as u64) as usize;
-        if round % 5 == 4 {
+        if round % 10 == 9 {
             // Sleeps through its lease, and finds its tokens outdated.
             let sleeper = &processes[victim];
             stopped.insert(sleeper.0.id().to_string());
             sleeper.signal("-STOP");
             world.pause(1);
-            let awake = now_ms() + 1_500;
+            let awake = now_ms() + u128::from(LEASE_MS) + 1_000;
             while now_ms() < awake {
                 world.pause(50);
             }

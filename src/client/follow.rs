@@ -304,6 +304,11 @@ impl TaskHandle {
         self.entry.acknowledge()
     }
 
+    /// False where another process has taken the task over.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.entry.is_ours()
+    }
+
     /// What the ledger would keep of it, as a JSON object: for a host with a store of its own.
     pub(crate) fn export(&self) -> String {
         export(&self.entry.record())

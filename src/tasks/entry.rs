@@ -373,6 +373,25 @@ impl TaskEntry {
         }
     }
 
+    /// False where another process has taken the task over: then nothing of it may be told any more, and a task that
+    /// had ended reads as closed from now on.
+    pub(crate) fn is_ours(&self) -> bool {
+        // What cannot be asked is told: better twice than never.
+        if guarded(|| self.links.ledger.holds(&self.who.key)).unwrap_or(true) {
+            return true;
+        }
+        self.lost.store(true, Ordering::Release);
+        let mut core = self.core.lock();
+        if core.machine.end().is_some() {
+            core.machine = Machine::lost(core.machine.task().cloned());
+            let at = Moment::of(&*self.clock);
+            let snapshot = Snapshot::of(&self.who.key.id, &self.who.about, &core.machine, at);
+            drop(core);
+            self.publish(&Arc::new(snapshot));
+        }
+        false
+    }
+
     fn record_of(&self, machine: &Machine) -> Record {
         let mut record = Record {
             key: self.who.key.clone(),

@@ -113,6 +113,12 @@ pub(crate) trait Ledger: Send + Sync {
     /// Takes out the records of ended tasks of a server stored before this moment, acknowledged or not; returns how
     /// many.
     fn purge(&self, server: &str, before: SystemTime) -> Result<usize>;
+    /// False where somebody else has taken the task over: looked at just before something of it is told, so that a
+    /// process that slept in between tells it no second time.
+    fn holds(&self, key: &TaskKey) -> Result<bool> {
+        let _ = key;
+        Ok(true)
+    }
     /// How often [`Self::tend`] is to be called; `None` for never.
     fn tend_every(&self) -> Option<Duration> {
         None

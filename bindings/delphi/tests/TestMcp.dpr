@@ -1252,7 +1252,7 @@ var
   Folder, RecordJson: string;
   Task: TMcpTask;
 begin
-  Folder := IncludeTrailingPathDelimiter(GetTempDir) + 'mcpnative-pascal-' + IntToStr(McpTicks);
+  Folder := IncludeTrailingPathDelimiter({$IFDEF FPC}GetTempDir{$ELSE}GetEnvironmentVariable('TEMP'){$ENDIF}) + 'mcpnative-pascal-' + IntToStr(McpTicks);
   Check(CreateDir(Folder), 'a folder for the ledger');
   Watcher := TWatcher.Create;
   Maker := NewClient;

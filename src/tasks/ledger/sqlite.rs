@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
@@ -50,6 +51,8 @@ pub(crate) struct SqliteLedger {
     who: Sitter,
     clock_name: Arc<str>,
     seat: i64,
+    /// Until when nobody else can have taken anything, in milliseconds on the clock of leases.
+    until: AtomicI64,
     held: Mutex<HashMap<TaskKey, Held>>,
     /// What others have taken over: a late write of ours must not take it back, as a new task would.
     lost: Mutex<HashSet<TaskKey>>,
@@ -85,7 +88,8 @@ impl SqliteLedger {
         let (process, until) = (who.process.clone(), lease_end(&now, options.lease));
         let seat = file.write(false, move |db| schema::sit(db, process.as_deref(), &now, until))?;
         let (held, lost, behind, gate) = (Mutex::default(), Mutex::default(), Mutex::default(), RwLock::new(false));
-        Ok(Self { file, options, who, clock_name, seat, held, lost, behind, gate })
+        let until = AtomicI64::new(until);
+        Ok(Self { file, options, who, clock_name, seat, until, held, lost, behind, gate })
     }
 
     fn now(&self) -> Tick {
@@ -162,6 +166,7 @@ impl SqliteLedger {
             let kept = schema::renew(db, seat, process.as_deref(), &now, until)?;
             Ok((kept, schema::keep_bounds(db, before, most)?))
         })?;
+        self.until.store(until, Ordering::Release);
         self.let_go(&gone);
         if kept {
             return Ok(Vec::new());
@@ -284,6 +289,17 @@ impl Ledger for SqliteLedger {
         let gone = self.file.write(true, move |db| schema::purge(db, &server, before))?;
         self.let_go(&gone);
         Ok(gone.len().max(unwritten))
+    }
+
+    fn holds(&self, key: &TaskKey) -> Result<bool> {
+        if self.lost.lock().contains(key) {
+            return Ok(false);
+        }
+        // Within the lease nobody looks at the disk.
+        let Some(token) = self.token(key).filter(|_| self.now().ms >= self.until.load(Ordering::Acquire)) else {
+            return Ok(true);
+        };
+        Ok(self.file.read(|db| schema::token_of(db, key))?.is_none_or(|have| have == token))
     }
 
     fn tend_every(&self) -> Option<Duration> {

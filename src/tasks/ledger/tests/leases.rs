@@ -32,7 +32,9 @@ fn corner_14_a_task_belongs_to_one_owner_until_its_lease_runs_out() {
     clock.advance(Duration::from_secs(14));
     assert!(two.claim("s").unwrap().is_empty(), "the lease was renewed");
     clock.advance(Duration::from_secs(1));
+    assert!(one.holds(&key("s", "1")).unwrap(), "the lease has run out, and nobody came");
     assert_eq!(ids(two.claim("s").unwrap()), ["1"]);
+    assert!(!one.holds(&key("s", "1")).unwrap() && two.holds(&key("s", "1")).unwrap());
     // The sleeper wakes with a result in its hands.
     assert!(is_lost(one.put(ended("s", "1", 1))));
     assert!(!one.acknowledge(&key("s", "1")).unwrap());
