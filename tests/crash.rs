@@ -141,7 +141,7 @@ impl Drop for World {
 
 impl World {
     fn new(name: &str) -> Self {
-        let seed = variable("SEED").map_or_else(|| now_seed(), |seed| seed.parse().unwrap());
+        let seed = variable("SEED").map_or_else(now_seed, |seed| seed.parse().unwrap());
         let folder = std::env::temp_dir().join(format!("mcpnative-crash-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         println!("{name}: SEED={seed}, in {}", folder.display());

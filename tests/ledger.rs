@@ -170,7 +170,8 @@ fn an_open_question_is_asked_again_and_marked_an_answered_one_never() {
 #[test]
 fn corner_7_a_task_that_the_server_forgot_meanwhile_ends_as_unknown() {
     let folder = Folder::new("forgot");
-    let server = lives(vec![json!({"tool": "long", "id": "t", "seed": {"pollIntervalMs": 100}, "polls": [{"task": {}}]})]);
+    let server =
+        lives(vec![json!({"tool": "long", "id": "t", "seed": {"pollIntervalMs": 100}, "polls": [{"task": {}}]})]);
     let first = Client::ready(&server, folder.with(json!({})));
     first.task("long", json!({}));
     drop(first);
@@ -233,8 +234,10 @@ fn corner_14_of_two_clients_of_one_file_one_follows_and_the_other_takes_over() {
 #[test]
 fn corner_15_equal_ids_of_two_servers_and_a_renamed_one() {
     let folder = Folder::new("ids");
-    let life = |text: &str| json!({"tool": "long", "id": "t", "seed": {"pollIntervalMs": 100}, "polls": [
-        {"task": {}, "until": "completed"}, done(text)]});
+    let life = |text: &str| {
+        json!({"tool": "long", "id": "t", "seed": {"pollIntervalMs": 100}, "polls": [
+        {"task": {}, "until": "completed"}, done(text)]})
+    };
     let (a, b) = (lives(vec![life("of a")]), lives(vec![life("of b")]));
     let named = |name: &str| folder.with(json!({"identity": name}));
     let first = [Client::ready(&a, named("A")), Client::ready(&b, named("B"))];
@@ -333,7 +336,8 @@ fn no_credential_gets_into_the_file() {
     let server = TestServer::start(Script::new());
     let url = server.url();
     let headers = json!({"Authorization": "Bearer canary-header"});
-    let client = Client::ready(&server, folder.with(json!({"url": format!("{url}?key=canary-query"), "headers": headers})));
+    let client =
+        Client::ready(&server, folder.with(json!({"url": format!("{url}?key=canary-query"), "headers": headers})));
     let task = client.task("slow_job", json!({"steps": 1}));
     task.end();
     assert!(folder.holds(&task.id()));

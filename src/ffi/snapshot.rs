@@ -113,7 +113,9 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
         MCP_SNAPSHOT_UPDATED_AT => snapshot.updated_at().map(str::to_owned),
         MCP_SNAPSHOT_TOOL_CALL_ID => about.tool_call_id.clone(),
         MCP_SNAPSHOT_CONTEXT => about.host.as_ref().map(|json| json.text().to_owned()),
-        MCP_SNAPSHOT_INPUTS => Some(write_questions(snapshot.inputs().iter().map(|input| (&input.request, input.repeated)))),
+        MCP_SNAPSHOT_INPUTS => {
+            Some(write_questions(snapshot.inputs().iter().map(|input| (&input.request, input.repeated))))
+        }
         MCP_SNAPSHOT_JSON => snapshot.raw().map(|json| json.text().to_owned()),
         other => return Err(unknown_field(other)),
     })

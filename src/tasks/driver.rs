@@ -18,7 +18,7 @@ use crate::spawn::Spawn;
 use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::guarded;
-use crate::tasks::ledger::{Record, TaskAbout, TaskKey, Taken, taken_over};
+use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::Pool;
 use crate::tasks::queue::Lane;
@@ -347,8 +347,7 @@ impl Group {
         }
         // What a private task ended with was not stored: the server is asked for it once more.
         let last = record.last.filter(|_| !again);
-        let past =
-            Past { last, answers: record.answers, cancel_pending: record.cancel_pending, age, ended: again };
+        let past = Past { last, answers: record.answers, cancel_pending: record.cancel_pending, age, ended: again };
         self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(past)))
     }
 

@@ -220,7 +220,17 @@ impl Machine {
     fn over(end: End, task: Option<Arc<Task>>, repeated: bool) -> Self {
         let ttl = task.as_ref().map_or(Ttl::Absent, |task| task.ttl);
         let poll_interval = task.as_ref().and_then(|task| task.poll_interval);
-        Self { phase: Phase::Ended(Box::new(Ended { end, task, ttl, poll_interval, overdue: false, repeated, unstored: false })) }
+        Self {
+            phase: Phase::Ended(Box::new(Ended {
+                end,
+                task,
+                ttl,
+                poll_interval,
+                overdue: false,
+                repeated,
+                unstored: false,
+            })),
+        }
     }
 
     /// One step.

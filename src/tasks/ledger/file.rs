@@ -36,10 +36,12 @@ struct Link {
     full: bool,
 }
 
+type Work = dyn Fn(&Connection) -> rusqlite::Result<()> + Send;
+
 /// A piece of work that waits for its transaction. It may run twice: alone, where the shared one failed.
 struct Job {
     durable: bool,
-    work: Box<dyn Fn(&Connection) -> rusqlite::Result<()> + Send>,
+    work: Box<Work>,
     outcome: Arc<Mutex<Option<Result<()>>>>,
 }
 
@@ -181,7 +183,12 @@ fn known(version: i32, name: &str) -> Result<()> {
     if version <= VERSION {
         return Ok(());
     }
-    Err(wrong(name, &format!("it was written by a newer version of this library (its tables are of version {version}, here {VERSION} is known)")))
+    Err(wrong(
+        name,
+        &format!(
+            "it was written by a newer version of this library (its tables are of version {version}, here {VERSION} is known)"
+        ),
+    ))
 }
 
 /// The file belongs to its owner; SQLite gives its side files the same rights. Best effort: a file system without
@@ -209,8 +216,7 @@ fn prepare(db: &Connection, name: &str) -> Result<()> {
     }
     let number = |pragma: &str| db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i32>(0));
     let tables = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).map_err(explain)?;
-    let (application, version) =
-        (number("application_id").map_err(explain)?, number("user_version").map_err(explain)?);
+    let (application, version) = (number("application_id").map_err(explain)?, number("user_version").map_err(explain)?);
     if application != APPLICATION && (tables, application, version) != (0, 0, 0) {
         return Err(wrong(name, FOREIGN));
     }

@@ -225,9 +225,8 @@ fn key(row: &Row<'_>) -> Result<TaskKey> {
 pub(super) fn keep_bounds(db: &Connection, before: i64, most: usize) -> Result<Vec<TaskKey>> {
     let sql = "DELETE FROM task WHERE reason IS NOT NULL AND stored < ?1 RETURNING server, id";
     let mut gone: Vec<TaskKey> = db.prepare_cached(sql)?.query_map([before], key)?.collect::<Result<_>>()?;
-    let count: i64 = db
-        .prepare_cached("SELECT count(*) FROM task WHERE reason IS NOT NULL")?
-        .query_row([], |row| row.get(0))?;
+    let count: i64 =
+        db.prepare_cached("SELECT count(*) FROM task WHERE reason IS NOT NULL")?.query_row([], |row| row.get(0))?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     if count > most {
         let sql = "DELETE FROM task WHERE n IN (SELECT n FROM task WHERE reason IS NOT NULL \
@@ -247,9 +246,7 @@ pub(super) fn token_of(db: &Connection, key: &TaskKey) -> Result<Option<i64>> {
 
 fn read(row: &Row<'_>) -> Result<(Record, i64)> {
     let damaged = |column: usize| {
-        move |fault: crate::error::Error| {
-            rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
-        }
+        move |fault: crate::error::Error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(fault))
     };
     let server: Arc<str> = row.get::<_, String>("server")?.into();
     let about = TaskAbout {

@@ -39,14 +39,10 @@ pub(super) fn write_task(task: &Task) -> (String, Option<String>) {
         return (task.raw.text().to_owned(), None);
     }
     let mut members = vec![format!("\"taskId\":{}", quote(&task.id)), format!("\"status\":\"{}\"", task.status.word())];
-    let texts = [
-        ("statusMessage", &task.message),
-        ("createdAt", &task.created_at),
-        ("lastUpdatedAt", &task.updated_at),
-    ];
-    members.extend(
-        texts.into_iter().filter_map(|(name, text)| Some(format!("\"{name}\":{}", quote(text.as_deref()?)))),
-    );
+    let texts =
+        [("statusMessage", &task.message), ("createdAt", &task.created_at), ("lastUpdatedAt", &task.updated_at)];
+    members
+        .extend(texts.into_iter().filter_map(|(name, text)| Some(format!("\"{name}\":{}", quote(text.as_deref()?)))));
     match task.ttl {
         Ttl::Absent => {}
         Ttl::Unlimited => members.push("\"ttlMs\":null".into()),

@@ -1,6 +1,9 @@
 //! A disk for SQLite that loses power: a VFS over memory. What was written and not synced is lost, or half lost, when
 //! the power goes; from a chosen operation on every write fails.
-#![allow(unsafe_code, reason = "SQLite calls a VFS through C functions; each takes what `mount` and `x_open` have made")]
+#![allow(
+    unsafe_code,
+    reason = "SQLite calls a VFS through C functions; each takes what `mount` and `x_open` have made"
+)]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: pointers come from SQLite or from `mount`")]
 
 use std::collections::HashMap;
@@ -107,7 +110,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 /// Half of the sectors reach the disk, whichever; the cut of a file may be lost, too.
 fn tear(bytes: &mut Vec<u8>, change: &Change, chance: &Chance) {
     const SECTOR: usize = 512;
-    let lucky = || chance.jitter().0 % 2 == 0;
+    let lucky = || chance.jitter().0.is_multiple_of(2);
     match change {
         Change::Write(at, data) => {
             for (index, sector) in data.chunks(SECTOR).enumerate() {
@@ -279,12 +282,7 @@ unsafe extern "C" fn x_delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, _
     code
 }
 
-unsafe extern "C" fn x_access(
-    vfs: *mut ffi::sqlite3_vfs,
-    name: *const c_char,
-    _: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn x_access(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, _: c_int, out: *mut c_int) -> c_int {
     unsafe { *out = c_int::from(disk_of(vfs).lock().files.contains_key(text(name))) };
     ffi::SQLITE_OK
 }

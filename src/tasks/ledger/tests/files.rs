@@ -35,7 +35,10 @@ fn every_text_comes_back_byte_for_byte_also_from_another_opening() {
         want.push(one);
     }
     // Of another generation: what was read is not what `Task::read` makes of the text.
-    let other = Task { raw: Json::trusted(r#"{"taskId":"t4","status":"working","ttl":5}"#), ..Task::clone(&task("t4", texts[1])) };
+    let other = Task {
+        raw: Json::trusted(r#"{"taskId":"t4","status":"working","ttl":5}"#),
+        ..Task::clone(&task("t4", texts[1]))
+    };
     want.push(Record { last: Some(Arc::new(other)), ..record("s", "t4", 9) });
     ledger.put(want[4].clone()).unwrap();
     want.push(Record { last: None, answers: Vec::new(), ..record("s", "t5", 10) });
