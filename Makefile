@@ -21,7 +21,7 @@ conformance:
 # SEED=n repeats a run.
 ROUNDS ?= 500
 crash:
-	ROUNDS=$(ROUNDS) cargo test --release --test crash -- --nocapture --test-threads 1 processes killed
+	ROUNDS=$(ROUNDS) cargo test --test crash -- --nocapture --test-threads 1 processes killed
 
 bench:
 	@sh benches/run.sh
