@@ -243,7 +243,7 @@ class InternalError(McpError):
     """The library is at fault. Please report it."""
 
 
-class LedgerError(McpError):
+class LedgerError(InternalError):
     """The ledger's file cannot be used: locked, not writable, full, damaged, foreign or of a newer version."""
 
 
