@@ -51,8 +51,12 @@ impl Client {
         let link = self.link()?;
         let links = self.links(link, None, self.follow_options())?;
         let held = link.group.resume(record, links)?;
+        // Asked before it is let go: one that ends by its first poll tells that itself.
+        let had_ended = held.entry().snapshot().has_ended();
         let entry = held.start();
-        entry.retell();
+        if had_ended {
+            entry.retell();
+        }
         Ok(TaskHandle::new(entry, self))
     }
 
