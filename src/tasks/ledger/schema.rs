@@ -126,7 +126,7 @@ pub(super) fn insert(db: &Connection, record: &Record, seat: i64) -> Result<i64>
 /// Stores how a task stands now. False where the token is outdated: somebody else follows it.
 pub(super) fn update(db: &Connection, record: &Record, token: i64) -> Result<bool> {
     let sql = "UPDATE task SET stored = ?4, last = ?5, raw = ?6, answers = ?7, cancel_pending = ?8, reason = ?9, \
-         acknowledged = ?10 WHERE server = ?1 AND id = ?2 AND token = ?3";
+         acknowledged = CASE WHEN ?9 IS NULL THEN 0 ELSE max(acknowledged, ?10) END WHERE server = ?1 AND id = ?2 AND token = ?3";
     let (last, raw) = texts(record);
     let changed = db.prepare_cached(sql)?.execute(params![
         &*record.key.server,

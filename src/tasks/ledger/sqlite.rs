@@ -264,11 +264,8 @@ impl Ledger for SqliteLedger {
         }
         let Some(token) = self.token(key) else { return Ok(false) };
         let wanted = key.clone();
-        let first = self.file.write(true, move |db| schema::acknowledge(db, &wanted, token))?;
-        if first {
-            self.held.lock().remove(key);
-        }
-        Ok(first)
+        // The token is kept: a write of the end that comes after this must not make a new task of it.
+        self.file.write(true, move |db| schema::acknowledge(db, &wanted, token))
     }
 
     fn remove(&self, key: &TaskKey) -> Result<bool> {

@@ -142,6 +142,7 @@ fn acknowledges(ledger: &dyn Ledger) {
     ledger.put(ended("s", "done", 1)).unwrap();
     assert!(ledger.acknowledge(&key("s", "done")).unwrap());
     let left = ledger.find(&key("s", "done")).unwrap().unwrap();
+    assert_eq!(ids(ledger.outstanding("s").unwrap()), ["open"]);
     assert_eq!((left.end, left.acknowledged), (Some(EndReason::Completed), true));
     assert!(left.last.is_some_and(|last| last.result.is_none() && last.raw.text() == "{}"));
 }

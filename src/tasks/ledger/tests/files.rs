@@ -228,3 +228,17 @@ fn many_writers_share_transactions_and_none_is_lost() {
     });
     assert_eq!(ledger.outstanding("s").unwrap().len(), 400);
 }
+
+#[test]
+fn an_end_that_is_written_once_more_stays_acknowledged_and_a_new_life_is_new() {
+    let folder = Folder::new();
+    let ledger = open(&folder.file()).unwrap();
+    ledger.put(ended("s", "1", 1)).unwrap();
+    assert!(ledger.acknowledge(&key("s", "1")).unwrap());
+    ledger.put(ended("s", "1", 1)).unwrap();
+    assert!(ledger.outstanding("s").unwrap().is_empty());
+    assert!(!ledger.acknowledge(&key("s", "1")).unwrap());
+    // The server gives the same id to another task.
+    ledger.put(record("s", "1", 2)).unwrap();
+    assert_eq!(ids(ledger.outstanding("s").unwrap()), ["1"]);
+}
