@@ -94,8 +94,6 @@ pub(crate) fn check(client: &Arc<Client>, filter: &Filter, deadline: Deadline) -
         if record.wants_result() && !task.snapshot().has_ended() {
             // The ledger does not keep the results of private tasks: the server is asked once more.
             match task.get(deadline) {
-                // The ledger has the end once it is seen by all, and not before it is acknowledged below.
-                Ok(found) if found.has_ended() => drop(task.wait(deadline)),
                 Err(error) if error.kind() == Kind::Closed => return Err(error),
                 Ok(_) | Err(_) => {}
             }

@@ -211,7 +211,13 @@ impl TaskEntry {
             }
             Err(error) => (TaskEvent::PollFailed(error.clone(), trip), Some(error)),
         };
-        let (_, snapshot) = self.transition(event, |_| ());
+        let (_, mut snapshot) = self.transition(event, |_| ());
+        // Another thread may have found the end just before, and is still writing it down.
+        self.settle();
+        let seen = self.snapshot();
+        if seen.has_ended() {
+            snapshot = seen;
+        }
         match error {
             None => Ok(snapshot),
             // Where the task ended by it, its end says more (expired, not only unknown).
