@@ -117,6 +117,7 @@ type
     FAutoPoll: Boolean;
     FPush: Boolean;
     FMinPollMs: Int64;
+    FLedger: string;
     FTtl: TMcpTtlPolicy;
     FOnCancel: TMcpCancelPolicy;
   public
@@ -131,6 +132,8 @@ type
     property Push: Boolean read FPush write FPush default True;
     { Poll no more often than this; the server's own interval is kept in any case. }
     property MinPollMs: Int64 read FMinPollMs write FMinPollMs default 0;
+    { The file in which tasks are stored: the next process follows what this one leaves (OnTaskResumed). '' = memory. }
+    property Ledger: string read FLedger write FLedger;
     { tpFollow: a task beyond its TTL is followed as long as the server knows it. tpStop: it ends as expired. }
     property Ttl: TMcpTtlPolicy read FTtl write FTtl default tpFollow;
     { After a cancel: follow the task to its real end, or let it go. }
@@ -300,6 +303,10 @@ type
 
     { A task by its id; one not known yet is taken up and followed. No round trip. The caller frees it. }
     function TaskOpen(const TaskId: string): TMcpTask;
+    { A task from what TMcpTask.ExportRecord gave, in this process or an earlier one. The caller frees it. }
+    function TaskImport(const RecordJson: string): TMcpTask;
+    { Takes the records of tasks that ended at least so long ago out of the ledger. How many. }
+    function Purge(AgeMs: Int64 = 0): Int64;
     { The same with one tasks/get now. Blocks. The caller frees it. }
     function TasksGet(const TaskId: string; WaitMs: Int64 = 60000): TMcpTask;
     { tasks/update with the answers in an object, question key -> response. Blocks. False: answered already. }
@@ -634,6 +641,7 @@ begin
     FAutoPoll := TMcpTaskOptions(Source).FAutoPoll;
     FPush := TMcpTaskOptions(Source).FPush;
     FMinPollMs := TMcpTaskOptions(Source).FMinPollMs;
+    FLedger := TMcpTaskOptions(Source).FLedger;
     FTtl := TMcpTaskOptions(Source).FTtl;
     FOnCancel := TMcpTaskOptions(Source).FOnCancel;
   end
@@ -804,7 +812,7 @@ end;
 
 function TMcpClient.SettingsJson: string;
 var
-  All, Part: TMcpJsonObject;
+  All, Part, Inner: TMcpJsonObject;
   I, Colon, Equal: Integer;
   Line, Extra: string;
 
@@ -880,6 +888,12 @@ begin
     Part.Put('ttl', 'stop');
   if FTasks.AfterCancel = cpLetGo then
     Part.Put('cancel', 'let_go');
+  if FTasks.Ledger <> '' then
+  begin
+    Inner.Clear;
+    Inner.Put('file', FTasks.Ledger);
+    Part.PutRaw('ledger', Inner.Text);
+  end;
   All.PutRaw('tasks', Part.Text);
   Extra := Trim(FSettings.Text);
   if (Extra <> '') and not All.Merge(McpUtf8(Extra)) then
@@ -1175,6 +1189,21 @@ begin
   Id := McpIdent(TaskId);
   McpCheck(mcp_task_open(Live.Client, PAnsiChar(Id), Task));
   Result := TMcpTask.Adopt(FChannel, Task, nil);
+end;
+
+function TMcpClient.TaskImport(const RecordJson: string): TMcpTask;
+var
+  Content: UTF8String;
+  Task: PMcpTask;
+begin
+  Content := McpUtf8(RecordJson);
+  McpCheck(mcp_task_import(Live.Client, McpPtr(Content), Length(Content), Task));
+  Result := TMcpTask.Adopt(FChannel, Task, nil);
+end;
+
+function TMcpClient.Purge(AgeMs: Int64): Int64;
+begin
+  McpCheck(mcp_client_purge(Live.Client, AgeMs, Result));
 end;
 
 function TMcpClient.TasksGet(const TaskId: string; WaitMs: Int64): TMcpTask;

@@ -31,6 +31,7 @@ use crate::session::{Note, Request, Retry, SubscriptionState, TaskWish};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
+use crate::tasks::ledger::written::digest;
 use crate::transport::Scope;
 
 /// A `Retry-After` of a refusal is waited for up to here; longer ones are for the host to decide (chosen).
@@ -400,6 +401,8 @@ impl Call {
             tool: self.request.params.name.clone().unwrap_or_default(),
             tool_call_id: self.options.tool_call_id.clone(),
             host: self.options.context.clone().map(Json::trusted),
+            arguments_digest: Some(format!("{:016x}", digest(&self.request.params.body))),
+            keep_result: self.options.keep_result.unwrap_or(client.settings().tasks.ledger.keep_results),
             ..client.about()
         };
         let defaults = client.follow_options();

@@ -9,6 +9,7 @@ use crate::client::life::State;
 use crate::error::Error;
 use crate::protocol::json::Json;
 use crate::session::SubscriptionState;
+use crate::tasks::EndReason;
 use crate::tasks::snapshot::Snapshot;
 
 /// The kinds of events. The numbers are part of the C ABI.
@@ -135,6 +136,25 @@ impl Event {
             json: None,
             method: None,
         }
+    }
+
+    /// The event as it may be told now. An end or a question of a task that another process has taken over since (this
+    /// one slept) is not told: the end is that of the handle, the question is none.
+    pub(crate) fn current(self: Arc<Self>) -> Option<Arc<Self>> {
+        let asks = matches!(self.kind, EventKind::Elicitation | EventKind::Sampling | EventKind::Roots);
+        let ends = self.kind == EventKind::TaskDone;
+        let closed = self.snapshot.as_ref().is_some_and(|seen| seen.end_reason() == Some(EndReason::Closed));
+        let Some(task) = self.task.clone().filter(|task| (asks || (ends && !closed)) && !task.is_ours()) else {
+            return Some(self);
+        };
+        if let Some(input) = &self.input {
+            input.withdraw();
+            return None;
+        }
+        let mut event = Self::new(EventKind::TaskDone);
+        event.snapshot = Some(task.snapshot());
+        event.task = Some(task);
+        Some(Arc::new(event))
     }
 
     /// The size of its text.

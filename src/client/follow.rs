@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
 use crate::client::handle::Client;
-use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::input::{Input, decline, event_kind};
 use crate::client::life::Activity;
 use crate::client::logging::{LogLevel, log};
 use crate::client::settings::{InputPolicy, Settings, Timeouts, Validation};
@@ -25,6 +25,7 @@ use crate::session::{Note, Request, Session, SubscriptionState};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::ledger::TaskAbout;
+use crate::tasks::ledger::written::export;
 use crate::tasks::snapshot::Snapshot;
 use crate::tasks::{Announcement, EndReason, Heard, TaskHost, TaskWire};
 use crate::transport::Scope;
@@ -196,7 +197,9 @@ impl Host {
     fn ask(&self, client: &Arc<Client>, task: &Arc<TaskHandle>, mut event: Event, request: InputRequest) {
         match client.policy(request.kind) {
             InputPolicy::Handler => {
-                let input = Input::new(request, Asker::Task(task.clone()));
+                let known = event.snapshot.iter().flat_map(|snapshot| snapshot.inputs());
+                let repeated = known.into_iter().any(|input| input.repeated && input.request.key == request.key);
+                let input = Input::of_task(request, task.clone(), repeated);
                 event.kind = event_kind(input.kind());
                 event.input = Some(input.clone());
                 // An answered one holds its task, and the task this list: kept on, none of them would ever end.
@@ -364,6 +367,16 @@ impl TaskHandle {
     /// The host has the end. False where that was said before, or the ledger holds no end.
     pub(crate) fn acknowledge(&self) -> Result<bool> {
         self.entry.acknowledge()
+    }
+
+    /// False where another process has taken the task over.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.entry.is_ours()
+    }
+
+    /// What the ledger would keep of it, as a JSON object: for a host with a store of its own.
+    pub(crate) fn export(&self) -> String {
+        export(&self.entry.record())
     }
 
     /// Stops following; the server goes on. False where the task has ended.

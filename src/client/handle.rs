@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use once_cell::sync::OnceCell;
@@ -50,7 +50,11 @@ pub(crate) struct Client {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) stream: Option<Arc<StreamSlot>>,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    /// The name of the server in the ledger.
+    pub(super) identity: Arc<str>,
+    pub(super) ledger: OnceCell<Arc<dyn Ledger>>,
+    /// The ledger is being tended.
+    pub(super) tending: AtomicBool,
     pub(super) link: OnceCell<Link>,
     pub(super) life: Mutex<Life>,
     pub(super) changed: Condvar,
@@ -78,6 +82,10 @@ impl Client {
         for warning in &settings.warnings {
             log(LogLevel::Warn, || warning.clone());
         }
+        let identity = settings.identity.clone().unwrap_or_else(|| settings.target.identity()).into();
+        let kept = &settings.tasks.ledger;
+        let in_memory = kept.file.is_none().then(|| MemoryLedger::keeping(kept.options.keep_ended));
+        let in_memory = in_memory.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>);
         let client = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             settings,
@@ -85,7 +93,10 @@ impl Client {
             transport: reach.transport,
             stream: reach.stream,
             mailbox,
-            ledger: Arc::new(MemoryLedger::default()),
+            identity,
+            // A file is touched at opening.
+            ledger: in_memory.map_or_else(OnceCell::new, OnceCell::with_value),
+            tending: AtomicBool::new(false),
             link: OnceCell::new(),
             life: Mutex::new(life),
             changed: Condvar::new(),

@@ -81,8 +81,12 @@ impl Client {
     }
 
     fn discover(self: &Arc<Self>) -> Result<ServerFacts> {
+        self.open_ledger()?;
         let cancel = self.life.lock().opening.clone();
-        self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))
+        let facts = self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))?;
+        // Before the client is ready: whoever waited for that finds them all.
+        self.resume_tasks()?;
+        Ok(facts)
     }
 
     fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
@@ -154,11 +158,17 @@ impl Client {
             if let Some(session) = session {
                 session.end(deadline);
             }
+            // After the handles' ends: from here on other clients may have the tasks.
+            if let Some(ledger) = client.ledger.get() {
+                ledger.release();
+            }
             // Cuts what began meanwhile, too.
             client.transport.close();
             client.leave_after_transport();
         };
-        if unsent.is_empty() && !farewell {
+        // A file is not written on the thread of the host.
+        let in_file = self.settings.tasks.ledger.file.is_some();
+        if unsent.is_empty() && !farewell && !in_file {
             return end();
         }
         let ended = end.clone();

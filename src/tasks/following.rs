@@ -44,11 +44,13 @@ pub(crate) struct Following {
     /// What the seed already tells and the host must hear after the call's own answer: looked at on the first `Due`.
     seed_news: Option<Instant>,
     /// The ledger refused the last record.
-    unstored: bool,
+    pub(crate) unstored: bool,
     /// The last wish of `WakeAt`.
     armed: Option<Instant>,
     /// Since when the server tells of it by itself.
     pushed: Option<Instant>,
+    /// Its end may have been told before.
+    pub(crate) repeated: bool,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Following {
     /// A task that is taken up by its id. The first poll is due at once.
     pub(crate) fn adopted(options: FollowOptions, past: Past, at: Moment, out: &mut Actions) -> Self {
         let mut this = Self::new(options, at, past.age);
+        this.repeated = past.ended;
         if let Some(task) = &past.last {
             this.pace.tell(task.poll_interval);
             this.life.tell(task.ttl, at);
@@ -135,6 +138,7 @@ impl Following {
             unstored: false,
             armed: None,
             pushed: None,
+            repeated: false,
         }
     }
 
@@ -173,6 +177,7 @@ impl Following {
             }
             TaskEvent::LetGo => Some(End::let_go()),
             TaskEvent::Closed => Some(End::closed()),
+            TaskEvent::Lost => Some(End::lost()),
             // A machine begins once.
             TaskEvent::Seeded(_) | TaskEvent::Adopted(_) => None,
         };

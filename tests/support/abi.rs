@@ -241,8 +241,9 @@ impl Answer {
 pub use snapshot::{
     MCP_SNAPSHOT_CONTEXT, MCP_SNAPSHOT_CREATED_AT, MCP_SNAPSHOT_HISTORY, MCP_SNAPSHOT_IMMEDIATE_RESPONSE,
     MCP_SNAPSHOT_INPUTS, MCP_SNAPSHOT_JSON, MCP_SNAPSHOT_MESSAGE, MCP_SNAPSHOT_NEXT_POLL_MS, MCP_SNAPSHOT_OVERDUE,
-    MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON, MCP_SNAPSHOT_STATUS, MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL,
-    MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_TTL_MS, MCP_SNAPSHOT_UPDATED_AT,
+    MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON, MCP_SNAPSHOT_REPEATED, MCP_SNAPSHOT_STATUS,
+    MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL, MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_TTL_MS,
+    MCP_SNAPSHOT_UPDATED_AT,
 };
 
 impl Snapshot {
@@ -336,6 +337,17 @@ impl Task {
 
     pub fn let_go(&self) -> i32 {
         check(unsafe { task::mcp_task_let_go(self.0) }).expect("let go")
+    }
+
+    pub fn acknowledge(&self) -> Result<i32, Failure> {
+        check(unsafe { task::mcp_task_acknowledge(self.0) })
+    }
+
+    /// What the ledger would keep of it.
+    pub fn export(&self) -> String {
+        let mut raw = null_mut();
+        let status = unsafe { task::mcp_task_export(self.0, &mut raw) };
+        Text::some(status, raw).expect("a record").get()
     }
 
     pub fn wait(&self, wait_ms: i64) -> (i32, Snapshot) {
@@ -438,6 +450,13 @@ impl Input {
     pub fn reply(&self, content: &Value) -> Result<i32, Failure> {
         let text = content.to_string();
         check(unsafe { input::mcp_input_answer(self.0, text.as_ptr().cast(), text.len()) })
+    }
+
+    /// True where an earlier process may have asked it already.
+    pub fn repeated(&self) -> bool {
+        let mut out = -1;
+        assert_eq!(unsafe { input::mcp_input_number(self.0, input::MCP_INPUT_REPEATED, &mut out) }, MCP_OK);
+        out == 1
     }
 
     pub fn decline(&self) -> Result<i32, Failure> {
@@ -822,6 +841,20 @@ impl Client {
         let (id, mut raw) = (CString::new(id).expect("no NUL"), null_mut());
         let status = unsafe { task::mcp_task_open(self.raw, id.as_ptr(), &mut raw) };
         check(status).map(|status| Task::some(status, raw).expect("a task"))
+    }
+
+    /// `mcp_task_import`.
+    pub fn import(&self, record: &str) -> Result<Task, Failure> {
+        let mut raw = null_mut();
+        let status = unsafe { task::mcp_task_import(self.raw, record.as_ptr().cast(), record.len(), &mut raw) };
+        check(status).map(|status| Task::some(status, raw).expect("a task"))
+    }
+
+    /// `mcp_client_purge`.
+    pub fn purge(&self, age_ms: i64) -> Result<i64, Failure> {
+        let mut count = -1;
+        let status = unsafe { client::mcp_client_purge(self.raw, age_ms, &mut count) };
+        check(status).map(|_| count)
     }
 
     /// `mcp_tool_call` with any bytes.

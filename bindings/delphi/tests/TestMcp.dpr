@@ -1391,6 +1391,50 @@ begin
   end;
 end;
 
+{ What one client leaves in a file, the next one goes on with. }
+procedure TestLedger;
+var
+  Maker, Client: TMcpClient;
+  Watcher: TWatcher;
+  Folder, RecordJson: string;
+  Task: TMcpTask;
+begin
+  Folder := IncludeTrailingPathDelimiter({$IFDEF FPC}GetTempDir{$ELSE}GetEnvironmentVariable('TEMP'){$ENDIF}) + 'mcpnative-pascal-' + IntToStr(McpTicks);
+  Check(CreateDir(Folder), 'a folder for the ledger');
+  Watcher := TWatcher.Create;
+  Maker := NewClient;
+  Client := NewClient;
+  try
+    Maker.Tasks.Ledger := Folder + PathDelim + 'tasks.db';
+    Client.Tasks.Assign(Maker.Tasks);
+    Watcher.Attach(Maker);
+    Maker.WaitOpen(Patience);
+    Maker.CallTool('slow_job', McpArgs(['steps', 4, 'step_ms', 100, 'poll_ms', 50]));
+    Watcher.AwaitTask;
+    Task := Maker.TaskOpen(Watcher.TaskId);
+    RecordJson := Task.ExportRecord;
+    Task.Free;
+    FreeAndNil(Maker);
+    Watcher.Log := '';
+    Watcher.Attach(Client);
+    Client.OnTaskResumed := Watcher.Resumed;
+    Client.WaitOpen(Patience);
+    Check(Watcher.Await, 'the task ended');
+    CheckBegins(Watcher.Log, 'resumed ', 'order of events: ' + Watcher.Log);
+    Task := Client.TaskImport(RecordJson);
+    Check(Task.Repeated, 'an end from the ledger is marked');
+    Check(Task.Acknowledge, 'acknowledged');
+    Task.Free;
+    CheckEqual(Client.Purge, 1, 'purged');
+  finally
+    Maker.Free;
+    Client.Free;
+    Watcher.Free;
+    DeleteFile(Folder + PathDelim + 'tasks.db');
+    RemoveDir(Folder);
+  end;
+end;
+
 type
   { Any function of the library, asked with nothing but a handle: surplus arguments do no harm in cdecl. }
   TAnyDoor = function(Handle: Pointer; A, B, C, D, E, F, G: NativeUInt): Int64; cdecl;
@@ -1537,6 +1581,7 @@ begin
   Run('schema', TestSchema);
   Run('byhand', TestByHand);
   Run('resumed', TestResumed);
+  Run('ledger', TestLedger);
   Run('doors', TestDoors);
   Run('misuse', TestMisuse);
   StopServer;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import os
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union
@@ -61,7 +62,9 @@ class Client:
         with Client(url="http://127.0.0.1:8080/mcp") as client:
             print(client.call_tool("echo", {"text": "hello"}).text)
 
-    ``settings`` is the library's settings document; ``url``, ``headers`` and ``server`` are short cuts into it.
+    ``settings`` is the library's settings document; ``url``, ``headers``, ``server`` and ``identity`` are short cuts
+    into it. ``ledger`` is the file in which tasks are stored, or the whole ``tasks.ledger`` part: the next process
+    follows what this one leaves (``on_task_resumed``).
     Handlers are given here or by the methods of the same names, which also work as decorators. They run one
     after another on one thread of this package, for all clients of the process; a handler must not wait for the
     library (:class:`ReentrantError`) and should hand long work to a thread of its own.
@@ -74,6 +77,8 @@ class Client:
         url: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
         server: Optional[Mapping[str, Any]] = None,
+        identity: Optional[str] = None,
+        ledger: Optional[Any] = None,
         on_task_created: Optional[TaskHandler] = None,
         on_task_resumed: Optional[TaskHandler] = None,
         on_task_status: Optional[TaskHandler] = None,
@@ -97,7 +102,14 @@ class Client:
         if settings is not None and not isinstance(settings, Mapping):
             raise ArgumentError(Status.E_ARGUMENT, "settings must be a mapping (a JSON object)")
         document: Dict[str, Any] = copy.deepcopy(dict(settings or {}))
-        for key, value in (("url", url), ("headers", headers), ("server", server)):
+        if ledger is not None:
+            tasks = document.setdefault("tasks", {})
+            if not isinstance(tasks, dict):
+                raise ArgumentError(Status.E_ARGUMENT, "settings.tasks must be a mapping (a JSON object)")
+            if "ledger" in tasks:
+                raise ArgumentError(Status.E_ARGUMENT, "ledger is given twice: in settings and by keyword")
+            tasks["ledger"] = dict(ledger) if isinstance(ledger, Mapping) else {"file": os.fspath(ledger)}
+        for key, value in (("url", url), ("headers", headers), ("server", server), ("identity", identity)):
             if value is not None:
                 if key in document:
                     raise ArgumentError(Status.E_ARGUMENT, f"{key} is given twice: in settings and by keyword")
@@ -475,6 +487,19 @@ class Client:
             library, out_present(library, library.mcp_task_open, self._key, _text.name(task_id, "task_id"))
         )
 
+    def import_task(self, record: str) -> Task:
+        """Take up a task from what :meth:`Task.export` gave, in this process or an earlier one."""
+        library = self._library
+        data = record.encode("utf-8")
+        return Task(library, out_present(library, library.mcp_task_import, self._key, data, len(data)))
+
+    def purge(self, age: float = 0.0) -> int:
+        """Take the records of tasks that ended at least ``age`` seconds ago out of the ledger. Gives how many."""
+        library = self._library
+        count = ctypes.c_int64()
+        check(library, library.mcp_client_purge(self._key, int(age * 1000), ctypes.byref(count)))
+        return count.value
+
     def tasks(self, *, tool_call_id: Optional[str] = None) -> List[Dict[str, Any]]:
         """The pending tasks, or those of one ``tool_call_id``, with what is known of them. Asks nobody."""
         library = self._library
@@ -509,7 +534,8 @@ class Client:
         return self._on(c.EVENT_TASK_CREATED, handler)
 
     def on_task_resumed(self, handler: TaskHandler) -> TaskHandler:
-        """``handler(task, snapshot)``: a task that was taken up (:meth:`task`) is followed from now on."""
+        """``handler(task, snapshot)``: a task of an earlier process, or one that was taken up (:meth:`task`),
+        is followed from now on."""
         return self._on(c.EVENT_TASK_RESUMED, handler)
 
     def on_task_status(self, handler: TaskHandler) -> TaskHandler:

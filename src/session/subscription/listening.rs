@@ -136,7 +136,8 @@ fn comes_back(error: &Error) -> bool {
         | Kind::TaskUnknown
         | Kind::Panic
         | Kind::Memory
-        | Kind::Internal => false,
+        | Kind::Internal
+        | Kind::Ledger => false,
     }
 }
 

@@ -200,8 +200,8 @@ impl Ledger for Shelf {
         self.book.remove(key)
     }
 
-    fn purge(&self, before: SystemTime) -> Result<usize> {
-        self.book.purge(before)
+    fn purge(&self, server: &str, before: SystemTime) -> Result<usize> {
+        self.book.purge(server, before)
     }
 }
 
