@@ -82,6 +82,8 @@
  *     max_backoff_ms  the longest wait                                                        10000
  *   server          instead of these: an mcpServers entry as other MCP hosts write it ("type", "url", "headers",
  *                   "command", "args", "env", "cwd"); keys that are not known there only warn
+ *   identity        the name of the server in the ledger: the same task id of two servers never mixes. Give one where
+ *                   the URL or the command line may change                        (the URL without user and query)
  *   client          {"name", "version", "title"}: what the server is told of your program
  *   era             "auto" (the server's first answers tell), "modern" or "legacy": what MCP_SERVER_ERA
  *                   told in an earlier run may be given back here; a legacy server is then not probed.
@@ -119,6 +121,16 @@
  *                   decide otherwise                                              (the server's own time)
  *     refused       a question that you refuse and that has no form of refusal:
  *                   "cancel" the task, or let it "wait"                                       "cancel"
+ *     ledger        where tasks are stored, so that none is lost:
+ *       file          an SQLite file, made where there is none, for your user alone. Opened with the client, which
+ *                     FAILS with MCP_E_LEDGER where that is not possible. Several clients and processes may share it:
+ *                     each task is followed by one of them. After a crash the next one goes on  (the process's memory)
+ *       keep_results  whether a result is stored until mcp_task_acknowledge(); without, the next process asks the server
+ *                     for it once more                                                          true
+ *       keep_ended    ended tasks that are kept; acknowledged ones go first             10000 (in memory: 1000)
+ *       keep_ms       how long they are kept (in a file)                                        2592000000
+ *       lease_ms      a process that gave no sign of life for so long counts as dead (one that has ended is
+ *                     noticed at once where the system can tell)                                15000
  *   input           who answers the server's questions: {"elicitation", "sampling", "roots"}, each
  *                   "handler" (the one registered), "manual" (by mcp_call_answer() and mcp_task_update();
  *                   a wait returns MCP_E_INPUT_REQUIRED) or "refuse"           handler where there is one, else refuse
@@ -139,6 +151,7 @@
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
  *   task            false: the server must not make a task of the call                        true
  *   auto_poll, min_poll_ms, keep_ms      for the task, instead of those of the settings
+ *   keep_result     false for a private result: the ledger does not store it    tasks.ledger.keep_results
  *   all_pages       for list methods: all pages as one result                                 false
  *   cache           whether a kept answer to the same request will do (list methods, resources/read and
  *                   server/discover; others are asked each time). What the server says has changed is
@@ -381,7 +394,8 @@
 #define MCP_EVENT_ERROR 16
 
 /**
- * A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
+ * A task of an earlier process, or one named by its id, is followed from now on: task, snapshot. Where the ledger holds
+ * its end already, MCP_EVENT_TASK_DONE follows at once, with a snapshot that is REPEATED.
  */
 #define MCP_EVENT_TASK_RESUMED 17
 
@@ -601,6 +615,12 @@
 #define MCP_SNAPSHOT_OVERDUE 6
 
 /**
+ * Number field: 1 where the task has ended and its end comes from the ledger: an earlier process, or an earlier look, may
+ * have told it already; else 0.
+ */
+#define MCP_SNAPSHOT_REPEATED 7
+
+/**
  * Status of a task: the server is at work.
  */
 #define MCP_TASK_WORKING 1
@@ -734,6 +754,11 @@
  * Number field: the id of the call that asks.
  */
 #define MCP_INPUT_CALL_ID 1
+
+/**
+ * Number field: 1 where an earlier process may have asked the same question already (a task that was taken up again).
+ */
+#define MCP_INPUT_REPEATED 2
 
 /**
  * A call.
@@ -1035,6 +1060,11 @@ typedef void (*mcp_stream_close_fn)(void *user);
  * A fault of this library, please report it.
  */
 #define MCP_E_INTERNAL -122
+
+/**
+ * The ledger's file cannot be used: locked, not writable, full, damaged, foreign or of a newer version.
+ */
+#define MCP_E_LEDGER -123
 
 #ifdef __cplusplus
 extern "C" {
@@ -1456,6 +1486,18 @@ mcp_status mcp_client_check(mcp_client *client,
                             mcp_text **out);
 
 /**
+ * Take the records of ended tasks of this client's server out of the ledger, acknowledged or not. Older ones go by
+ * themselves (tasks.ledger: keep_ended, keep_ms). A task that has not ended stays: see mcp_task_let_go().
+ *
+ * @param client  a client that is open
+ * @param age_ms  those that ended at least so long ago, in ms; 0 for all
+ * @param count   receives how many, or NULL
+ * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_LEDGER
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_client_purge(mcp_client *client, int64_t age_ms, int64_t *count);
+
+/**
  * Read a text of a server.
  *
  * @param server  a server handle
@@ -1858,10 +1900,14 @@ MCP_API mcp_status mcp_result_free(mcp_result *result);
  * @param client   a client that is open
  * @param task_id  the server's id, NUL-terminated
  * @param out      receives a task handle of your own; not NULL
- * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_CLOSED. Whether the server knows the task shows at its first poll
+ * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_CLOSED; MCP_E_STATE where the client is not open (with a ledger in a file: not
+ *         ready) or another process follows the task; MCP_E_LEDGER. Whether the server knows the task shows at its first poll
  * Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
-MCP_API mcp_status mcp_task_open(mcp_client *client, const char *task_id, mcp_task **out);
+MCP_API
+mcp_status mcp_task_open(mcp_client *client,
+                         const char *task_id,
+                         mcp_task **out);
 
 /**
  * Ask the server for a task once, now, on this thread (tasks/get).
@@ -1979,6 +2025,41 @@ MCP_API
 mcp_status mcp_task_acknowledge(mcp_task *task);
 
 /**
+ * Hand out all that the ledger would keep of a task, as a JSON object, for a host that keeps its tasks in a store of its
+ * own. mcp_task_import() takes it back, in this process or a later one.
+ *
+ * A result that is not to be kept (keep_results, keep_result) is not in it; an answer that the server has not
+ * acknowledged yet is. Members may be added.
+ *
+ * @param task  a task handle
+ * @param out   receives a text of your own; not NULL
+ * @return MCP_OK, MCP_E_HANDLE
+ * Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_export(const mcp_task *task,
+                           mcp_text **out);
+
+/**
+ * Take up a task from what mcp_task_export() wrote. What the client's ledger knows of the task counts more.
+ *
+ * It is followed from now on (MCP_EVENT_TASK_RESUMED); where it had ended, its end comes again, marked as repeated.
+ *
+ * @param client  a client that is ready, of the same server (settings.identity)
+ * @param record  a JSON object
+ * @param length  its length in bytes
+ * @param out     receives a task handle of your own; not NULL
+ * @return MCP_OK; MCP_E_ARGUMENT for what is no record or one of another server; MCP_E_STATE where the client is not ready
+ *         or another process follows the task; MCP_E_UNSUPPORTED for a record of a newer version; MCP_E_LEDGER; MCP_E_CLOSED
+ * Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_import(mcp_client *client,
+                           const char *record,
+                           size_t length,
+                           mcp_task **out);
+
+/**
  * Give up a task's name. The task is followed on; its end comes as an event.
  *
  * @param task  a task handle, or NULL
@@ -2005,7 +2086,7 @@ const char *mcp_snapshot_text(const mcp_snapshot *snapshot,
  * Read a number of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_OVERDUE
+ * @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_REPEATED
  * @param out       receives the number; not NULL
  * @return MCP_OK, MCP_S_NONE where there is none (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -2160,7 +2241,7 @@ MCP_API int32_t mcp_input_kind(const mcp_input *input);
  * Read a number of a question.
  *
  * @param input  an input handle
- * @param field  MCP_INPUT_CALL_ID
+ * @param field  MCP_INPUT_CALL_ID or MCP_INPUT_REPEATED
  * @param out    receives the number; not NULL
  * @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
