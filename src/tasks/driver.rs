@@ -19,6 +19,7 @@ use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
+use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::{Pool, STUCK};
 use crate::tasks::queue::Lane;
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     chance: Chance,
     pool: Arc<Pool>,
     desk: Mutex<Desk>,
+    origins: Mutex<Origins>,
     /// The schedule has a new earliest time, or the end has come.
     bell: Condvar,
     /// The scheduler thread has ended.
@@ -69,6 +71,7 @@ impl Engine {
             spawn,
             chance: Chance::new(jitter_seed),
             desk: Mutex::default(),
+            origins: Mutex::default(),
             bell: Condvar::new(),
             gone: Condvar::new(),
         })
@@ -106,6 +109,21 @@ impl Engine {
     pub(crate) fn submit(&self, lane: &Lane, errand: Errand) {
         if self.pool.submit(lane, errand) {
             self.nudge();
+        }
+    }
+
+    /// Whether a poll may be made at this origin now.
+    pub(crate) fn pass(&self, origin: &str) -> std::result::Result<(), Withheld> {
+        self.origins.lock().pass(origin, self.clock.now())
+    }
+
+    /// What came of a poll that began at `started`. Where the origin answers again, its tasks are polled soon, spread
+    /// over a few seconds.
+    pub(crate) fn heard(&self, origin: &Arc<str>, started: Instant, error: Option<&Error>) {
+        if self.origins.lock().heard(origin, started, self.clock.now(), error) {
+            let at_origin = |entry: &&Arc<TaskEntry>| entry.origin() == origin;
+            let entries: Vec<_> = self.desk.lock().entries.values().filter(at_origin).cloned().collect();
+            entries.iter().for_each(TaskEntry::poke);
         }
     }
 
@@ -335,9 +353,11 @@ impl Group {
 
     /// The network came back or the machine woke (design rule 14).
     pub(crate) fn poke(&self) {
-        for entry in self.tasks() {
-            entry.poke();
+        let (tasks, now) = (self.tasks(), self.engine.clock.now());
+        for entry in &tasks {
+            self.engine.origins.lock().hasten(entry.origin(), now);
         }
+        tasks.iter().for_each(TaskEntry::poke);
     }
 
     /// The client goes away: every handle ends as closed, and round trips on their way are cut. Does not wait.

@@ -68,6 +68,9 @@ pub(crate) struct Record {
 pub(crate) trait Ledger: Send + Sync {
     /// Stores a record in place of an older one of the same key. It is safe when this returns.
     fn put(&self, record: Record) -> Result<()>;
+    /// The newest answer about a task that has not ended; it changes nothing of what must be safe. A ledger in memory
+    /// shares it, instead of keeping the older one beside it.
+    fn share(&self, _key: &TaskKey, _last: &Arc<Task>) {}
     /// The record of a task.
     fn find(&self, key: &TaskKey) -> Result<Option<Record>>;
     /// The tasks of a server that have not ended, or whose end is not acknowledged, in the order they were received.
@@ -144,6 +147,16 @@ impl Ledger for MemoryLedger {
         // Large results are freed after unlocking.
         drop(dropped);
         Ok(())
+    }
+
+    fn share(&self, key: &TaskKey, last: &Arc<Task>) {
+        let _old = {
+            let mut book = self.book.lock();
+            book.records
+                .get_mut(key)
+                .filter(|record| record.end.is_none())
+                .and_then(|record| record.last.replace(last.clone()))
+        };
     }
 
     fn find(&self, key: &TaskKey) -> Result<Option<Record>> {
