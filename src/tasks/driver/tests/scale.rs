@@ -103,6 +103,6 @@ fn cost_of_a_poll_in_a_simulation() {
         world.run(30 * SECOND);
         let (took, polls) = (begin.elapsed(), server.all_polls());
         assert!(polls as u64 > 4 * tasks, "{polls}");
-        println!("simulation\t{tasks}\t{polls}\t{:.2}", took.as_secs_f64() * 1e6 / polls as f64);
+        println!("\nsimulation\t{tasks}\t{polls}\t{:.2}", took.as_secs_f64() * 1e6 / polls as f64);
     }
 }
