@@ -112,17 +112,17 @@ impl Engine {
         }
     }
 
-    /// Whether a poll may be made at this origin now.
-    pub(crate) fn pass(&self, origin: &str) -> std::result::Result<(), Withheld> {
-        self.origins.lock().pass(origin, self.clock.now())
+    /// Whether this client may poll at this origin now.
+    pub(crate) fn pass(&self, lane: &Lane) -> std::result::Result<(), Withheld> {
+        self.origins.lock().pass(lane, self.clock.now())
     }
 
     /// What came of a poll that began at `started`. Where the origin answers again, its tasks are polled soon, spread
     /// over a few seconds.
-    pub(crate) fn heard(&self, origin: &Arc<str>, started: Instant, error: Option<&Error>) {
-        if self.origins.lock().heard(origin, started, self.clock.now(), error) {
-            let at_origin = |entry: &&Arc<TaskEntry>| entry.origin() == origin;
-            let entries: Vec<_> = self.desk.lock().entries.values().filter(at_origin).cloned().collect();
+    pub(crate) fn heard(&self, lane: &Lane, started: Instant, error: Option<&Error>) {
+        if self.origins.lock().heard(lane, started, self.clock.now(), error) {
+            let there = |entry: &&Arc<TaskEntry>| entry.lane() == lane;
+            let entries: Vec<_> = self.desk.lock().entries.values().filter(there).cloned().collect();
             entries.iter().for_each(TaskEntry::poke);
         }
     }
@@ -355,7 +355,7 @@ impl Group {
     pub(crate) fn poke(&self) {
         let (tasks, now) = (self.tasks(), self.engine.clock.now());
         for entry in &tasks {
-            self.engine.origins.lock().hasten(entry.origin(), now);
+            self.engine.origins.lock().hasten(entry.lane(), now);
         }
         tasks.iter().for_each(TaskEntry::poke);
     }

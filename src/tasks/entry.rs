@@ -164,9 +164,9 @@ impl TaskEntry {
         self.who.slot
     }
 
-    /// The server's origin.
-    pub(crate) fn origin(&self) -> &Arc<str> {
-        &self.who.lane.origin
+    /// The server's origin, and the client.
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.who.lane
     }
 
     pub(crate) fn group(&self) -> u64 {
@@ -477,7 +477,7 @@ impl TaskEntry {
 
     /// The scheduled poll: made, or withheld where the server is known not to answer.
     pub(crate) fn poll(&self, cancel: &CancelToken) -> TaskEvent {
-        if let Some(Err(withheld)) = self.engine.upgrade().map(|engine| engine.pass(self.origin())) {
+        if let Some(Err(withheld)) = self.engine.upgrade().map(|engine| engine.pass(self.lane())) {
             return TaskEvent::Withheld(withheld);
         }
         let trip = Trip { by: Asker::Schedule, started: self.clock.now() };
@@ -492,7 +492,7 @@ impl TaskEntry {
         let started = self.clock.now();
         let outcome = self.ask(cancel);
         if let Some(engine) = self.engine.upgrade() {
-            engine.heard(self.origin(), started, outcome.as_ref().err());
+            engine.heard(self.lane(), started, outcome.as_ref().err());
         }
         outcome
     }

@@ -1,19 +1,22 @@
-//! Which servers do not answer at the moment: a backoff for each origin, shared by all tasks there. Pure.
+//! Which servers do not answer at the moment: a backoff for each client's tasks at an origin. Pure.
+//!
+//! For each client by itself: two of them may have different proxies, certificates or users, or be two processes of one
+//! command, and what the one cannot reach must not be withheld from the other.
 //!
 //! One failed poll is its own task's matter. After [`MOST_FAILED`] in a row the origin is *shut*: polls that fall due
 //! are withheld, all but one, the probe; each probe that fails doubles the pause before the next. Any answer opens the
 //! origin again. Nothing here makes a poll earlier.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind};
 use crate::tasks::pace::backoff;
+use crate::tasks::queue::Lane;
 
 /// The origins whose last polls failed; the others are not listed.
 #[derive(Debug, Default)]
-pub(crate) struct Origins(HashMap<Arc<str>, Trouble>);
+pub(crate) struct Origins(HashMap<Lane, Trouble>);
 
 #[derive(Debug)]
 struct Trouble {
@@ -51,8 +54,8 @@ pub(crate) struct Withheld {
 
 impl Origins {
     /// A poll is about to be made.
-    pub(crate) fn pass(&mut self, origin: &str, now: Instant) -> Result<(), Withheld> {
-        let Some(trouble) = self.0.get_mut(origin) else { return Ok(()) };
+    pub(crate) fn pass(&mut self, lane: &Lane, now: Instant) -> Result<(), Withheld> {
+        let Some(trouble) = self.0.get_mut(lane) else { return Ok(()) };
         let Some(shut) = &mut trouble.shut else { return Ok(()) };
         // A probe that does not come back (its task ended before it could leave) does not shut the origin for ever.
         let probing = shut.probe.is_some_and(|left| now.saturating_duration_since(left) < PROBE_LOST);
@@ -70,13 +73,13 @@ impl Origins {
     }
 
     /// A poll that began at `started` was answered, or failed with this error. True where the origin was shut and is open now.
-    pub(crate) fn heard(&mut self, origin: &Arc<str>, started: Instant, now: Instant, error: Option<&Error>) -> bool {
+    pub(crate) fn heard(&mut self, lane: &Lane, started: Instant, now: Instant, error: Option<&Error>) -> bool {
         match error.map_or(News::Answers, news) {
             News::None => false,
-            News::Answers => self.0.remove(origin).is_some_and(|trouble| trouble.shut.is_some()),
+            News::Answers => self.0.remove(lane).is_some_and(|trouble| trouble.shut.is_some()),
             News::Fails => {
                 if let Some(error) = error {
-                    self.failed(origin, started, now, error);
+                    self.failed(lane, started, now, error);
                 }
                 false
             }
@@ -84,18 +87,18 @@ impl Origins {
     }
 
     /// The host says that things are better: the next probe need not wait, but for a moment that the server named.
-    pub(crate) fn hasten(&mut self, origin: &str, now: Instant) {
-        if let Some(shut) = self.0.get_mut(origin).and_then(|trouble| trouble.shut.as_mut()) {
+    pub(crate) fn hasten(&mut self, lane: &Lane, now: Instant) {
+        if let Some(shut) = self.0.get_mut(lane).and_then(|trouble| trouble.shut.as_mut()) {
             shut.ours = shut.ours.min(now);
         }
     }
 
-    fn failed(&mut self, origin: &Arc<str>, started: Instant, now: Instant, error: &Error) {
+    fn failed(&mut self, lane: &Lane, started: Instant, now: Instant, error: &Error) {
         if self.0.len() >= MOST_LISTED {
             // Servers that nobody asks any more.
             self.0.retain(|_, trouble| now.saturating_duration_since(trouble.failed) < FORGOTTEN);
         }
-        let trouble = self.0.entry(origin.clone()).or_insert_with(|| Trouble {
+        let trouble = self.0.entry(lane.clone()).or_insert_with(|| Trouble {
             streak: 0,
             error: error.clone(),
             failed: now,
@@ -182,16 +185,20 @@ mod tests {
         Error::new(Kind::Connect, "refused")
     }
 
+    fn lane(group: u64) -> Lane {
+        Lane { origin: "http://a".into(), group }
+    }
+
     /// One origin and a clock.
     struct Place {
         origins: Origins,
-        name: Arc<str>,
+        name: Lane,
         start: Instant,
     }
 
     impl Place {
         fn new() -> Self {
-            Self { origins: Origins::default(), name: "http://a".into(), start: ManualClock::new().now() }
+            Self { origins: Origins::default(), name: lane(1), start: ManualClock::new().now() }
         }
 
         fn at(&self, seconds: u64) -> Instant {
@@ -240,6 +247,15 @@ mod tests {
             assert!(withheld.until >= place.at(second) + AGAIN);
         }
         assert!(place.origins.pass(&name, place.start + Duration::from_secs(122)).is_ok());
+    }
+
+    #[test]
+    fn another_client_of_the_same_server_finds_out_by_itself() {
+        let mut place = Place::new();
+        place.shut();
+        assert_eq!(place.poll(0, None), None);
+        place.name = lane(2);
+        assert_eq!(place.poll(0, None), Some(false));
     }
 
     #[test]
