@@ -19,6 +19,7 @@ use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
+use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::{Pool, STUCK};
 use crate::tasks::push::Pushes;
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     chance: Chance,
     pool: Arc<Pool>,
     desk: Mutex<Desk>,
+    origins: Mutex<Origins>,
     /// The schedule has a new earliest time, or the end has come.
     bell: Condvar,
     /// The scheduler thread has ended.
@@ -83,6 +85,7 @@ impl Engine {
             spawn,
             chance: Chance::new(jitter_seed),
             desk: Mutex::default(),
+            origins: Mutex::default(),
             bell: Condvar::new(),
             gone: Condvar::new(),
         })
@@ -148,6 +151,21 @@ impl Engine {
         match now.checked_add(every).filter(|_| goes_on) {
             Some(at) => drop(desk.schedule.set(slot, at)),
             None => drop(desk.tended.remove(&slot)),
+        }
+    }
+
+    /// Whether this client may poll at this origin now.
+    pub(crate) fn pass(&self, lane: &Lane) -> std::result::Result<(), Withheld> {
+        self.origins.lock().pass(lane, self.clock.now())
+    }
+
+    /// What came of a poll that began at `started`. Where the origin answers again, its tasks are polled soon, spread
+    /// over a few seconds.
+    pub(crate) fn heard(&self, lane: &Lane, started: Instant, error: Option<&Error>) {
+        if self.origins.lock().heard(lane, started, self.clock.now(), error) {
+            let there = |entry: &&Arc<TaskEntry>| entry.lane() == lane;
+            let entries: Vec<_> = self.desk.lock().entries.values().filter(there).cloned().collect();
+            entries.iter().for_each(TaskEntry::poke);
         }
     }
 
@@ -400,9 +418,11 @@ impl Group {
 
     /// The network came back or the machine woke (design rule 14).
     pub(crate) fn poke(&self) {
-        for entry in self.tasks() {
-            entry.poke();
+        let (tasks, now) = (self.tasks(), self.engine.clock.now());
+        for entry in &tasks {
+            self.engine.origins.lock().hasten(entry.lane(), now);
         }
+        tasks.iter().for_each(TaskEntry::poke);
     }
 
     /// The client goes away: every handle ends as closed, and round trips on their way are cut. Does not wait.

@@ -10,7 +10,8 @@
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
 //! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine: event + time in, actions out),
-//! `schedule`, `queue` (fair turns), `watch` (which stream tells of which task). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
+//! `schedule`, `queue` (fair turns), `watch` (which stream tells of which task), `origins` (which servers
+//! do not answer). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
 //! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the engine).
 //!
 //! Promises (design rules, numbered as in docs/architecture.md): never a poll early; exactly one terminal event per
@@ -27,6 +28,7 @@ mod history;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 mod lifetime;
+mod origins;
 mod outbox;
 mod pace;
 mod pool;
