@@ -25,7 +25,7 @@
  * Text in.   UTF-8. With a length: NULL is allowed where it is 0. Without: NUL-terminated. Copied before the call returns.
  * Text out.  UTF-8, NUL-terminated, its length without the NUL where you ask for it (a text may have a NUL inside).
  *            It lives as long as the object that it came from: never free a string.
- * Outputs.   Cleared first, written on success.
+ * Outputs.   Cleared first, written on success; with MCP_E_SCHEMA the result is there as well.
  * Threads.   Any function from any thread, unless its comment says otherwise.
  * Times.     In ms: 0 does not wait, -1 has no limit.
  * Sizes.     In bytes.
@@ -124,6 +124,10 @@
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
  *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
  *   log_level       the least level of the server's log messages: "debug" to "emergency"      (none asked for)
+ *   validate        a tool's result that does not match the outputSchema that a tools/list of this client
+ *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
+ *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
+ *                   with isError are not checked                                              "error"
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *
@@ -143,6 +147,7 @@
  *                                      tells a change or the session is lost
  *                     "refresh"        ask the server, and keep the new answer for both
  *                     "off"            ask the server, and keep nothing
+ *   validate        instead of that of the settings
  */
 
 #ifndef MCPNATIVE_H
@@ -205,6 +210,12 @@
  * reason.
  */
 #define MCP_ERROR_STDERR 4
+
+/**
+ * Text field: the failure as a tool result, JSON with isError and the message as its text: what a chat loop hands to its
+ * model for a call that failed in whatever way, so that the conversation goes on.
+ */
+#define MCP_ERROR_TOOL_RESULT 8
 
 /**
  * Number field: the mcp_status.
@@ -448,6 +459,16 @@
 #define MCP_BLOCK_RESOURCE 5
 
 /**
+ * mcp_task_wait_many(): until one of the tasks has ended.
+ */
+#define MCP_WAIT_ANY 1
+
+/**
+ * mcp_task_wait_many(): until all have.
+ */
+#define MCP_WAIT_ALL 2
+
+/**
  * Text field: the server's id of the task.
  */
 #define MCP_SNAPSHOT_TASK_ID 1
@@ -498,6 +519,18 @@
  * io.modelcontextprotocol/model-immediate-response); NULL where it offers nothing.
  */
 #define MCP_SNAPSHOT_IMMEDIATE_RESPONSE 10
+
+/**
+ * Text field: progress in words: a JSON array of {status, message, last_updated_at}, one entry for each change that was
+ * seen, oldest first; the latest 32, messages cut at 1 KiB.
+ */
+#define MCP_SNAPSHOT_HISTORY 12
+
+/**
+ * Text field: the end of the task as a tool result, JSON: the tool's own, or one with isError and a text that says how the
+ * task ended; NULL where it has not ended.
+ */
+#define MCP_SNAPSHOT_TOOL_RESULT 13
 
 /**
  * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
@@ -1038,6 +1071,50 @@ mcp_status mcp_log_on(mcp_queue *queue,
                       mcp_destroy_fn destroy);
 
 /**
+ * Take the clock of tasks into your hands, for tests: it stands still until mcp_clock_advance() moves it.
+ *
+ * One clock for the process. What goes by it: when a task is polled, its time to live and MCP_SNAPSHOT_OVERDUE, the
+ * pauses after failed polls, how long a server may be out of reach or not know a task, what is told and stored of these,
+ * and how long an answer is kept by its ttlMs. What stays with the system's clock: every wait_ms and with it
+ * mcp_task_wait(), all of settings.timeouts and settings.restart, total_ms and idle_ms of a call, retries of a request,
+ * sockets. A program that never calls this has the system's clock.
+ *
+ * @return MCP_OK, MCP_S_ALREADY_DONE where it is held already, MCP_E_STATE while there is a client that has not closed
+ *         (mcp_client_wait_closed())
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_clock_hold(void);
+
+/**
+ * Move the held clock forward: monotonic time, time since boot and wall time alike.
+ *
+ * It goes from one due time to the next: whatever fell due is asked, and answered, before time goes on, so that a day of
+ * a job with a poll each hour has its 24 polls. When this returns MCP_OK, nothing is under way; events are delivered as
+ * ever, by their thread or queue. Where an answer does not come within wait_ms the clock goes to its end without it,
+ * what has fallen due meanwhile is handed out once, and MCP_S_TIMEOUT is returned: with a wait_ms of 0 that is all.
+ *
+ * @param ms       how far, in ms; 0 only waits until nothing is under way
+ * @param wait_ms  how long answers are waited for in all, in ms of the system's clock; -1 without limit
+ * @return MCP_OK, MCP_S_TIMEOUT, MCP_E_STATE where the clock is not held or another thread moves it, MCP_E_ARGUMENT for an ms below 0 or of more
+ *         than 100 years
+ * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_clock_advance(int64_t ms,
+                             int64_t wait_ms);
+
+/**
+ * Give the clock back to the system.
+ *
+ * A held clock is held until then, also over mcp_shutdown().
+ *
+ * @return MCP_OK, MCP_S_ALREADY_DONE where it is not held, MCP_E_STATE while there is a client that has not closed
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_clock_release(void);
+
+/**
  * The text itself.
  *
  * @param text    a text handle
@@ -1077,7 +1154,7 @@ mcp_status mcp_uri_template_expand(const char *uri_template,
  * Read a text of an error.
  *
  * @param error   an error handle
- * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
+ * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_TOOL_RESULT
  * @param length  receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1344,7 +1421,8 @@ MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t 
  * be added.
  *
  * @param client         a client handle
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param out            receives a text of your own; not NULL
  * @return MCP_OK, MCP_E_ARGUMENT naming what is wrong
@@ -1364,7 +1442,8 @@ mcp_status mcp_client_tasks(mcp_client *client,
  * result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
  *
  * @param client         a client that is open
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param wait_ms        the limit for the polls, in ms; -1 for those of the settings
  * @param out            receives a text of your own; not NULL
@@ -1508,8 +1587,8 @@ mcp_status mcp_tool_call(mcp_client *client,
  * @param options_length    its length in bytes
  * @param wait_ms           the limit for all of it, in ms; -1: none but those of the settings, which a task does not have
  * @param out               receives the call, also where it failed; not NULL
- * @return MCP_OK: mcp_call_result() has the result; MCP_E_TIMEOUT; MCP_E_INPUT_REQUIRED; else the call's error. *out is
- *         NULL where nothing was sent for a fault of the caller's
+ * @return MCP_OK: mcp_call_result() has the result; MCP_E_SCHEMA: it has one that does not match; MCP_E_TIMEOUT;
+ *         MCP_E_INPUT_REQUIRED; else the call's error. *out is NULL where nothing was sent for a fault of the caller's
  * Ownership: free *out with mcp_call_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
@@ -1632,7 +1711,8 @@ MCP_API mcp_status mcp_call_status(const mcp_call *call);
  *
  * @param call  a call handle
  * @param out   receives an immutable result of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none
+ * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none; MCP_E_SCHEMA where the
+ *         result does not match its tool's outputSchema: *out is written all the same
  * Ownership: free *out with mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
@@ -1642,7 +1722,8 @@ MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
  *
  * @param call  a call handle
  * @param out   receives an error of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail
+ * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail. MCP_E_SCHEMA in the error tells of a
+ *         result that does not match: mcp_call_result() has it
  * Ownership: free *out with mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_error(const mcp_call *call, mcp_error **out);
@@ -1837,14 +1918,36 @@ MCP_API mcp_status mcp_task_cancel(mcp_task *task);
  * @param task     a task handle
  * @param wait_ms  how long, in ms; -1 without limit
  * @param out      receives a snapshot of your own in each of the outcomes below, or NULL
- * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
- *         asks something that the host answers by hand
+ * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+ *         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+ *         where it asks something that the host answers by hand
  * Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
 mcp_status mcp_task_wait(mcp_task *task,
                          int64_t wait_ms,
                          mcp_snapshot **out);
+
+/**
+ * Wait for one of several tasks, or for all of them. A wait that runs out cancels nothing.
+ *
+ * The tasks may belong to different clients. One that asks something which the host answers by hand ends the wait, too:
+ * answer it, and wait again.
+ *
+ * @param tasks      an array of task handles; not NULL
+ * @param count      how many, 1 to 1000000
+ * @param until      MCP_WAIT_ANY or MCP_WAIT_ALL
+ * @param wait_ms    how long, in ms; -1 without limit
+ * @param out_index  receives the place in the array of the first that has ended, or of the one that asks; or NULL
+ * @return MCP_OK when it is as wanted; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED; MCP_E_ARGUMENT
+ * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_wait_many(mcp_task *const *tasks,
+                              size_t count,
+                              int32_t until,
+                              int64_t wait_ms,
+                              size_t *out_index);
 
 /**
  * Hand out what is known of a task now.
@@ -1890,7 +1993,7 @@ MCP_API mcp_status mcp_task_free(mcp_task *task);
  * Read a text of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
+ * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_TOOL_RESULT
  * @param length    receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1922,7 +2025,8 @@ MCP_API mcp_status mcp_snapshot_number(const mcp_snapshot *snapshot, int32_t fie
 MCP_API mcp_status mcp_snapshot_result(const mcp_snapshot *snapshot, mcp_result **out);
 
 /**
- * Hand out why a task ended without a result, or, before its end, why its polls fail.
+ * Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+ * before its end, why its polls fail.
  *
  * A failed task's error carries the code, message and data of the server's JSON-RPC error.
  *

@@ -152,6 +152,7 @@ impl Client {
         let runtime = &self.runtime;
         let means = Means {
             clock: runtime.clock.clone(),
+            life: runtime.life.clone(),
             threads: runtime.spawn.clone(),
             errands: runtime.calls.spawner(),
             outside: Arc::new(Ear(self.me.clone())),

@@ -7,7 +7,7 @@
 //! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
 //! `follow.rs` how tasks meet the client (wire and host of `tasks`), `chat.rs` pending tasks and their outcomes as tool
 //! results. What is told: `event.rs`, `mailbox.rs` a client's events in order, `queue.rs` who delivers them, `logging.rs`
-//! the host's log hook. Underneath: `wait.rs` the host's waits, `wait_many.rs` those for several tasks, `runtime.rs` the threads (it alone starts any), `pool.rs`
+//! the host's log hook. Underneath: `wait.rs` the host's waits, `time.rs` time in the host's hands, `wait_many.rs` those for several tasks, `runtime.rs` the threads (it alone starts any), `pool.rs`
 //! workers.
 
 mod asked;
@@ -31,6 +31,7 @@ mod runtime;
 mod settings;
 mod target;
 mod ties;
+mod time;
 mod wait;
 mod wait_many;
 
@@ -45,6 +46,7 @@ pub(crate) use options::CallOptions;
 pub(crate) use queue::{Queue, as_callback, in_callback};
 pub(crate) use runtime::shutdown;
 pub(crate) use settings::Settings;
+pub(crate) use time::{advance_clock, hold_clock, release_clock};
 pub(crate) use wait::{now, wait_from_ms};
 pub(crate) use wait_many::{Until, WaitedMany, wait_many};
 
