@@ -64,7 +64,11 @@ impl LifeClock {
     pub fn hold() -> bool {
         let mut held = HELD.lock();
         let first = held.is_none();
-        held.get_or_insert_with(|| Stand { now: SystemClock.now(), wall: SystemClock.wall(), boot: SystemClock.boot() });
+        held.get_or_insert_with(|| Stand {
+            now: SystemClock.now(),
+            wall: SystemClock.wall(),
+            boot: SystemClock.boot(),
+        });
         first
     }
 

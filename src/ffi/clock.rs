@@ -22,8 +22,8 @@ pub extern "C" fn mcp_clock_hold() -> mcp_status {
 
 /// Move the held clock forward: monotonic time, time since boot and wall time alike.
 ///
-/// It goes from one due time to the next: whatever fell due is asked, and answered, before time goes on, so that a day of
-/// a job with a poll each hour has its 24 polls. When this returns MCP_OK, nothing is under way; events are delivered as
+/// It goes from one due time to the next: whatever fell due is asked, and answered, before time goes on, so that a
+/// job that wants a poll each hour gets one for each. When this returns MCP_OK, nothing is under way; events are delivered as
 /// ever, by their thread or queue. Where an answer does not come within wait_ms the clock goes to its end without it,
 /// what has fallen due meanwhile is handed out once, and MCP_S_TIMEOUT is returned: with a wait_ms of 0 that is all.
 ///
