@@ -99,6 +99,14 @@ impl Client {
         if let Some(channel) = reach.channel {
             channel.set_asides(Arc::new(Ear(client.me.clone())));
         }
+        if let Some(tape) = reach.tape {
+            let me = client.me.clone();
+            tape.on_trouble(Box::new(move |error| {
+                if let Some(client) = me.upgrade() {
+                    client.mailbox.post(Event { error: Some(error), ..Event::new(EventKind::Error) });
+                }
+            }));
+        }
         Ok(client)
     }
 

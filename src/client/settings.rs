@@ -14,6 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
 use crate::transport::http::proxy_password;
+use crate::transport::record::RecordSettings;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -90,6 +91,8 @@ pub(crate) struct Settings {
     pub(crate) queue_limit: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) validation: Validation,
+    /// Where what passes is written down.
+    pub(crate) record: Option<RecordSettings>,
     /// Keys of the `server` entry that the library does not know.
     pub(crate) warnings: Vec<String>,
 }
@@ -123,6 +126,7 @@ impl Settings {
             queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
             validation: read_validation(&mut doc)?.unwrap_or(Validation::Error),
+            record: read_record(&mut doc)?,
             warnings,
         };
         Ok(settings)
@@ -156,7 +160,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "url",
     "headers",
     "server",
@@ -177,6 +181,8 @@ const KEYS: [&str; 20] = [
     "queue_limit",
     "log_level",
     "validate",
+    "record",
+    "replay",
 ];
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.
@@ -218,6 +224,22 @@ fn read_era(doc: &mut Doc) -> Result<EraChoice> {
         Some("modern") => Ok(EraChoice::Modern),
         Some(_) => Ok(EraChoice::Legacy),
     }
+}
+
+fn read_record(doc: &mut Doc) -> Result<Option<RecordSettings>> {
+    let Some(mut part) = doc.object("record")? else {
+        return Ok(None);
+    };
+    let record = RecordSettings { file: read_file(&mut part)?, max_bytes: part.count("max_bytes", 1024, 1 << 40)?.unwrap_or(64 << 20) };
+    part.finish()?;
+    Ok(Some(record))
+}
+
+/// The member `file` of `record` and `replay`.
+pub(crate) fn read_file(part: &mut Doc) -> Result<String> {
+    part.text("file")?
+        .filter(|file| !file.is_empty())
+        .ok_or_else(|| Error::new(Kind::Argument, format!("{}.file is missing", part.path())))
 }
 
 fn read_timeouts(doc: &mut Doc) -> Result<Timeouts> {
