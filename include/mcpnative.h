@@ -128,6 +128,16 @@
  *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
  *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
  *                   with isError are not checked                                              "error"
+ *   record          writes down what is sent and received, a JSON line each, for you and for replay:
+ *     file          made for its owner alone (0600); where it is there, this record comes behind what is in it.
+ *                   Its path is yours to guard: it holds all that passes but the headers of these settings, whose
+ *                   values are masked wherever they stand, and the names of sessions                 (none)
+ *     max_bytes     where it would grow over this, or cannot be written, the record ends with one
+ *                   MCP_EVENT_ERROR; the connection goes on                                   67108864
+ *   replay          instead of url, command and server: {"file": path}, whose newest record is played
+ *                   as the server, without a network and without its delays. A request gets what the next
+ *                   recorded one of its method and name got; one that is not in it is MCP_E_MALFORMED. What a
+ *                   server over a channel said outside of any request is not in a record           (none)
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *

@@ -230,7 +230,10 @@ fn read_record(doc: &mut Doc) -> Result<Option<RecordSettings>> {
     let Some(mut part) = doc.object("record")? else {
         return Ok(None);
     };
-    let record = RecordSettings { file: read_file(&mut part)?, max_bytes: part.count("max_bytes", 1024, 1 << 40)?.unwrap_or(64 << 20) };
+    let record = RecordSettings {
+        file: read_file(&mut part)?,
+        max_bytes: part.count("max_bytes", 1024, 1 << 40)?.unwrap_or(64 << 20),
+    };
     part.finish()?;
     Ok(Some(record))
 }

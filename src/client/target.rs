@@ -191,7 +191,7 @@ pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn
     let mut reach = reach_bare(settings, clock, spawn)?;
     if let Some(record) = &settings.record {
         let tape = Tape::open(record, &settings.secrets(), clock.clone())?;
-        reach.transport = Recorder::new(reach.transport, tape.clone());
+        reach.transport = Recorder::begin(reach.transport, tape.clone())?;
         reach.tape = Some(tape);
     }
     Ok(reach)

@@ -213,7 +213,8 @@ fn read_line(line: &Value, number: usize, scenes: &mut BTreeMap<u64, Scene>) -> 
     let (kind, of) = (line["kind"].as_str()?, line["n"].as_u64()?);
     let text = |key: &str| line[key].as_str().map(str::to_owned);
     if line["dir"] == ">" {
-        let message = line.get("message").map_or(Some(Value::Null), |text| serde_json::from_str(text.as_str()?).ok())?;
+        let message =
+            line.get("message").map_or(Some(Value::Null), |text| serde_json::from_str(text.as_str()?).ok())?;
         let scene = Scene {
             kind: kind.to_owned(),
             about: about(&message),
@@ -259,9 +260,7 @@ fn dressed(text: &str, scene: &Scene, new: &Value) -> (String, Option<String>) {
         }
         return (text.to_owned(), None);
     };
-    if method == "notifications/progress"
-        && !scene.token.is_null()
-        && message["params"]["progressToken"] == scene.token
+    if method == "notifications/progress" && !scene.token.is_null() && message["params"]["progressToken"] == scene.token
     {
         message["params"]["progressToken"] = new["params"]["_meta"]["progressToken"].clone();
         return (message.to_string(), None);
@@ -283,7 +282,9 @@ impl Transport for Replay {
         let about = about(&message);
         let Some(scene) = self.take("request", &about) else {
             let what = one_line(&format!("{} {}", about.0, about.1));
-            return Err(Fault::NotAnAnswer { detail: format!("the record has no further request {}", what.trim_end()) });
+            return Err(Fault::NotAnAnswer {
+                detail: format!("the record has no further request {}", what.trim_end()),
+            });
         };
         self.play(&scene, &message, scope, sink)
     }
@@ -305,7 +306,12 @@ impl Transport for Replay {
         self.link
     }
 
-    fn listen(&self, _: &[(&str, &str)], scope: &Scope<'_>, sink: &mut dyn FrameSink) -> std::result::Result<(), Fault> {
+    fn listen(
+        &self,
+        _: &[(&str, &str)],
+        scope: &Scope<'_>,
+        sink: &mut dyn FrameSink,
+    ) -> std::result::Result<(), Fault> {
         match self.take("listen", &about(&Value::Null)) {
             Some(scene) => self.play(&scene, &Value::Null, scope, sink),
             None => Ok(()),

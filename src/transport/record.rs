@@ -24,6 +24,9 @@ pub(crate) const FORM: u64 = 1;
 /// Headers whose values are secrets or name a session.
 const UNTOLD: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "mcp-session-id"];
 
+/// So many times a credential with quotes or backslashes may be JSON in JSON (chosen).
+const DEEPEST: usize = 4;
+
 /// What is recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordSettings {
@@ -64,12 +67,18 @@ impl Tape {
         let file = options.open(&settings.file).map_err(|refused| {
             Error::new(Kind::Argument, format!("settings.record.file: the file cannot be written: {refused}"))
         })?;
-        // As they are, and as they stand in a message, and in the text of a message in a line.
-        let quote = |text: &String| Value::from(text.as_str()).to_string().trim_matches('"').to_owned();
-        let once: Vec<String> = secrets.iter().map(quote).collect();
-        let twice: Vec<String> = once.iter().map(quote).collect();
-        let mut secrets = [secrets, &once, &twice].concat();
+        // As they are, and as they stand in a message, in the text of a message in a line, in JSON as a text in that.
+        let quote = |text: &String| {
+            let quoted = Value::from(text.as_str()).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        };
+        let mut forms = vec![secrets.to_vec()];
+        for depth in 0..DEEPEST {
+            forms.push(forms[depth].iter().map(quote).collect());
+        }
+        let mut secrets = forms.concat();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
         Ok(Arc::new(Self {
             reel: Mutex::new(Reel { file: Some(file), left: settings.max_bytes }),
             start: clock.now(),
@@ -96,33 +105,33 @@ impl Tape {
     }
 
     fn write(&self, line: &Value) {
-        let text = mask(&line.to_string(), &self.secrets) + "\n";
-        let trouble = {
-            let mut reel = self.reel.lock();
-            let left = reel.left;
-            let Some(file) = reel.file.as_mut() else { return };
-            let written = if text.len() <= left {
-                // In one piece: a line is there or not.
-                file.write_all(text.as_bytes())
-                    .map_err(|refused| Error::new(Kind::Io, format!("the record ends: it cannot be written: {refused}")))
-            } else {
-                Err(Error::new(Kind::TooLarge, "the record ends: it is full (settings.record.max_bytes)"))
-            };
-            match written {
-                Ok(()) => {
-                    reel.left -= text.len();
-                    None
-                }
-                Err(trouble) => {
-                    reel.file = None;
-                    Some(trouble)
-                }
-            }
-        };
         // Outside the lock: the hook makes an event.
-        if let (Some(trouble), Some(hook)) = (trouble, self.on_trouble.get()) {
+        if let (Err(trouble), Some(hook)) = (self.put(line), self.on_trouble.get()) {
             hook(trouble);
         }
+    }
+
+    /// Writes a line, in one piece: it is there or not.
+    ///
+    /// # Errors
+    /// Why the record ends with this line; later ones go nowhere.
+    fn put(&self, line: &Value) -> Result<()> {
+        let text = mask(&line.to_string(), &self.secrets) + "\n";
+        let mut reel = self.reel.lock();
+        let left = reel.left;
+        let Some(file) = reel.file.as_mut() else { return Ok(()) };
+        let written = if text.len() <= left {
+            file.write_all(text.as_bytes())
+                .map_err(|refused| Error::new(Kind::Io, format!("the record ends: it cannot be written: {refused}")))
+        } else {
+            Err(Error::new(Kind::TooLarge, "the record ends: it is full (settings.record.max_bytes)"))
+        };
+        if written.is_ok() {
+            reel.left -= text.len();
+        } else {
+            reel.file = None;
+        }
+        written
     }
 
     fn ask(&self, kind: &str, outgoing: Outgoing<'_>) -> u64 {
@@ -154,13 +163,17 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(inner: Arc<dyn Transport>, tape: Arc<Tape>) -> Arc<Self> {
+    /// Begins the record.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(crate) fn begin(inner: Arc<dyn Transport>, tape: Arc<Tape>) -> Result<Arc<Self>> {
         let link = match inner.link() {
             LinkKind::Http => "http",
             LinkKind::Stream => "stream",
         };
-        tape.write(&json!({MARK: FORM, "link": link, "origin": inner.origin()}));
-        Arc::new(Self { inner, tape })
+        tape.put(&json!({MARK: FORM, "link": link, "origin": inner.origin()}))?;
+        Ok(Arc::new(Self { inner, tape }))
     }
 }
 

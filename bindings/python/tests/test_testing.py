@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import unittest
 
 from .support import PATIENCE, Server
@@ -48,6 +50,16 @@ class Clock(unittest.TestCase):
                         self.fail("a client is open")
             with testing.clock() as clock:
                 clock.advance(0)
+
+
+class Record(unittest.TestCase):
+    def test_a_session_is_played_without_its_server(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = {"file": os.path.join(folder, "record.jsonl")}
+            with Server() as server, Client({"record": file}, url=server.url) as client:
+                self.assertEqual(client.call_tool("add", {"a": 40, "b": 2}).text, "42")
+            with Client({"replay": file}) as client:
+                self.assertEqual(client.call_tool("add", {"a": 40, "b": 2}).text, "42")
 
 
 if __name__ == "__main__":
