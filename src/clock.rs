@@ -74,7 +74,8 @@ impl LifeClock {
 
     /// Moves all times of the held clock forward. One that would leave what its type holds stands where it is.
     pub fn advance(by: Duration) {
-        if let Some(stand) = &mut *HELD.lock() {
+        let mut held = HELD.lock();
+        if let Some(stand) = held.as_mut() {
             stand.now = stand.now.checked_add(by).unwrap_or(stand.now);
             stand.wall = stand.wall.checked_add(by).unwrap_or(stand.wall);
             stand.boot = stand.boot.saturating_add(by);

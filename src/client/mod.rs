@@ -1,7 +1,7 @@
 //! The facade: settings, opening and closing, calls, questions, events and their queues, the library's threads and
 //! their end. Rust tests use it as the C ABI does; `ffi` only translates.
 //!
-//! In reading order. What is wanted: `settings.rs` the document of a connection, `target.rs` which server it names and how
+//! In reading order. What is wanted: `settings.rs` the document of a connection, `record.rs` a record and its replay in it, `target.rs` which server it names and how
 //! that is reached, `options.rs` the document of a call. The client: `handle.rs` what it is made of, `life.rs` its life,
 //! `flights.rs` the turns of its calls, `ties.rs` its tasks. The work: `call.rs` a request from start to end, `end.rs` that end, `asking.rs`
 //! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
@@ -27,6 +27,7 @@ mod network;
 mod options;
 mod pool;
 mod queue;
+mod record;
 mod runtime;
 mod settings;
 mod target;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::client::network::{self, Network};
 use crate::client::options::MOST_KEEP_MS;
+use crate::client::record::read_record;
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -224,25 +225,6 @@ fn read_era(doc: &mut Doc) -> Result<EraChoice> {
         Some("modern") => Ok(EraChoice::Modern),
         Some(_) => Ok(EraChoice::Legacy),
     }
-}
-
-fn read_record(doc: &mut Doc) -> Result<Option<RecordSettings>> {
-    let Some(mut part) = doc.object("record")? else {
-        return Ok(None);
-    };
-    let record = RecordSettings {
-        file: read_file(&mut part)?,
-        max_bytes: part.count("max_bytes", 1024, 1 << 40)?.unwrap_or(64 << 20),
-    };
-    part.finish()?;
-    Ok(Some(record))
-}
-
-/// The member `file` of `record` and `replay`.
-pub(crate) fn read_file(part: &mut Doc) -> Result<String> {
-    part.text("file")?
-        .filter(|file| !file.is_empty())
-        .ok_or_else(|| Error::new(Kind::Argument, format!("{}.file is missing", part.path())))
 }
 
 fn read_timeouts(doc: &mut Doc) -> Result<Timeouts> {

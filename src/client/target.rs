@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::settings::{Doc, Settings, read_file};
+use crate::client::record::read_file;
+use crate::client::settings::{Doc, Settings};
 use crate::clock::Clock;
 use crate::error::{Error, Kind, Result, one_line};
 use crate::session::{Channel, Replay};
