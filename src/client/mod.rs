@@ -1,13 +1,13 @@
 //! The facade: settings, opening and closing, calls, questions, events and their queues, the library's threads and
 //! their end. Rust tests use it as the C ABI does; `ffi` only translates.
 //!
-//! In reading order. What is wanted: `settings.rs` the document of a connection (`stored.rs` its part about the ledger), `target.rs` which server it names and how
+//! In reading order. What is wanted: `settings.rs` the document of a connection (`stored.rs` its part about the ledger, `record.rs` a record and its replay), `target.rs` which server it names and how
 //! that is reached, `options.rs` the document of a call. The client: `handle.rs` what it is made of, `life.rs` its life,
 //! `flights.rs` the turns of its calls, `ties.rs` its tasks, `resume.rs` its ledger. The work: `call.rs` a request from start to end, `end.rs` that end, `asking.rs`
 //! its questions, `asked.rs` the questions of legacy servers, within a call or outside any, `input.rs` a question,
 //! `follow.rs` how tasks meet the client (wire and host of `tasks`), `chat.rs` pending tasks and their outcomes as tool
 //! results. What is told: `event.rs`, `mailbox.rs` a client's events in order, `queue.rs` who delivers them, `logging.rs`
-//! the host's log hook. Underneath: `wait.rs` the host's waits, `wait_many.rs` those for several tasks, `runtime.rs` the threads (it alone starts any), `pool.rs`
+//! the host's log hook. Underneath: `wait.rs` the host's waits, `time.rs` time in the host's hands, `wait_many.rs` those for several tasks, `runtime.rs` the threads (it alone starts any), `pool.rs`
 //! workers.
 
 mod asked;
@@ -27,12 +27,14 @@ mod network;
 mod options;
 mod pool;
 mod queue;
+mod record;
 mod resume;
 mod runtime;
 mod settings;
 mod stored;
 mod target;
 mod ties;
+mod time;
 mod wait;
 mod wait_many;
 
@@ -47,6 +49,7 @@ pub(crate) use options::CallOptions;
 pub(crate) use queue::{Queue, as_callback, in_callback};
 pub(crate) use runtime::shutdown;
 pub(crate) use settings::Settings;
+pub(crate) use time::{advance_clock, hold_clock, release_clock};
 pub(crate) use wait::{now, wait_from_ms};
 pub(crate) use wait_many::{Until, WaitedMany, wait_many};
 

@@ -9,12 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::client::network::{self, Network};
 use crate::client::options::MOST_KEEP_MS;
+use crate::client::record::read_record;
 use crate::client::stored::{LedgerSettings, read_identity, read_ledger};
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
 use crate::transport::http::proxy_password;
+use crate::transport::record::RecordSettings;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -95,6 +97,8 @@ pub(crate) struct Settings {
     pub(crate) queue_limit: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) validation: Validation,
+    /// Where what passes is written down.
+    pub(crate) record: Option<RecordSettings>,
     /// Keys of the `server` entry that the library does not know.
     pub(crate) warnings: Vec<String>,
 }
@@ -129,6 +133,7 @@ impl Settings {
             queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
             validation: read_validation(&mut doc)?.unwrap_or(Validation::Error),
+            record: read_record(&mut doc)?,
             warnings,
         };
         Ok(settings)
@@ -162,7 +167,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 23] = [
     "url",
     "headers",
     "server",
@@ -184,6 +189,8 @@ const KEYS: [&str; 21] = [
     "queue_limit",
     "log_level",
     "validate",
+    "record",
+    "replay",
 ];
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.

@@ -136,7 +136,7 @@ impl Session {
     }
 
     fn recall<'a>(&'a self, speaker: &'a dyn Speaker) -> Recall<'a> {
-        Recall { speaker, known: &self.known, clock: &*self.means.clock }
+        Recall { speaker, known: &self.known, clock: &*self.means.life }
     }
 
     /// Sends a notification.

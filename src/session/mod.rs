@@ -11,7 +11,7 @@
 //! (what belongs to no request), `desk.rs` (the server's own requests), `legacy_tasks.rs` (calls as tasks and the verbs of
 //! a task, 2025-11-25) and `jobs.rs` (what belongs to a task and comes apart from its polls); `reply.rs` and `legacy_reply.rs` the sinks
 //! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
-//! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
+//! flight, as a transport, `replay.rs` a record as one; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
 //! known of the server's tools; `known.rs` what is known of its lists and resources, with `cache.rs` (the answers that are
 //! kept) and `recall.rs` (requests that may be answered from there); `pages.rs` whole lists; `rounds.rs` input rounds;
 //! `subscription.rs` a subscription's life, over streams that come and go (`hearing.rs` the modern sink; `legacy_listen.rs`
@@ -40,6 +40,7 @@ mod pending;
 mod progress;
 mod recall;
 mod remembered;
+mod replay;
 mod reply;
 mod request;
 mod rounds;
@@ -59,6 +60,7 @@ pub(crate) use desk::Question;
 pub(crate) use known::Kept;
 pub(crate) use life::Asides;
 pub(crate) use remembered::Verdicts;
+pub(crate) use replay::Replay;
 pub(crate) use request::{CacheUse, Note, Request, TaskWish};
 pub(crate) use rounds::Retry;
 pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};

@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pool: Arc<Pool>,
     desk: Mutex<Desk>,
     origins: Mutex<Origins>,
+    /// Held while what is due is handed out, so that whoever gets it knows that all of that has happened.
+    turn: Mutex<()>,
     /// The schedule has a new earliest time, or the end has come.
     bell: Condvar,
     /// The scheduler thread has ended.
@@ -67,25 +69,37 @@ struct Desk {
 }
 
 impl Engine {
-    /// An engine that starts its threads through `spawn`, the first with the first client.
-    pub(crate) fn new(clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>, jitter_seed: u64) -> Arc<Self> {
-        Self::with(clock, Some(spawn), jitter_seed)
+    /// An engine that starts its threads through `spawn`, the first with the first client. Tasks live by `clock`, round
+    /// trips are measured by `passing`.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        passing: Arc<dyn Clock>,
+        spawn: Arc<dyn Spawn>,
+        jitter_seed: u64,
+    ) -> Arc<Self> {
+        Self::with(clock, passing, Some(spawn), jitter_seed)
     }
 
     /// An engine without threads: somebody calls [`Self::step`] and takes from its pool.
     #[cfg(test)]
     pub(crate) fn by_hand(clock: Arc<dyn Clock>, jitter_seed: u64) -> Arc<Self> {
-        Self::with(clock, None, jitter_seed)
+        Self::with(clock.clone(), clock, None, jitter_seed)
     }
 
-    fn with(clock: Arc<dyn Clock>, spawn: Option<Arc<dyn Spawn>>, jitter_seed: u64) -> Arc<Self> {
+    fn with(
+        clock: Arc<dyn Clock>,
+        passing: Arc<dyn Clock>,
+        spawn: Option<Arc<dyn Spawn>>,
+        jitter_seed: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            pool: Pool::new(spawn.clone(), clock.clone()),
+            pool: Pool::new(spawn.clone(), passing),
             clock,
             spawn,
             chance: Chance::new(jitter_seed),
             desk: Mutex::default(),
             origins: Mutex::default(),
+            turn: Mutex::default(),
             bell: Condvar::new(),
             gone: Condvar::new(),
         })
@@ -105,6 +119,7 @@ impl Engine {
 
     /// Hands every task that is due its turn. Returns when to come back.
     pub(crate) fn step(&self, now: Instant) -> Option<Instant> {
+        let _turn = self.turn.lock();
         loop {
             let (slot, entry) = {
                 let mut desk = self.desk.lock();
@@ -187,15 +202,11 @@ impl Engine {
             entry.post(TaskEvent::Closed);
         }
         self.bell.notify_all();
-        let workers_gone = self.pool.stop(deadline, &*self.clock);
+        let workers_gone = self.pool.stop(deadline);
         let mut desk = self.desk.lock();
         while desk.scheduler {
-            match deadline.left(self.clock.now()) {
-                Err(_) => return false,
-                Ok(None) => self.gone.wait(&mut desk),
-                Ok(Some(left)) => {
-                    self.gone.wait_for(&mut desk, left);
-                }
+            if !deadline.wait(&self.gone, &mut desk) && desk.scheduler {
+                return false;
             }
         }
         workers_gone
@@ -211,7 +222,21 @@ impl Engine {
         &self.clock
     }
 
-    #[cfg(test)]
+    /// The earliest time at which a task wants its turn.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.desk.lock().schedule.next()
+    }
+
+    /// True where no task's actions are being executed; else looks away for a while.
+    pub(crate) fn at_rest(&self, pause: Duration) -> bool {
+        let entries: Vec<_> = self.desk.lock().entries.values().cloned().collect();
+        let rest = !entries.iter().any(|entry| entry.is_running());
+        if !rest {
+            self.bell.wait_for(&mut self.desk.lock(), pause);
+        }
+        rest
+    }
+
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }

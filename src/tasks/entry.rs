@@ -204,6 +204,11 @@ impl TaskEntry {
         self.seen.lock().clone()
     }
 
+    /// True where its actions are being executed.
+    pub(crate) fn is_running(&self) -> bool {
+        self.core.lock().running
+    }
+
     /// True where this question waits for the host. The snapshot may lag behind: an answer that was just given is
     /// known here at once.
     pub(crate) fn is_open(&self, key: &str) -> bool {
@@ -344,12 +349,8 @@ impl TaskEntry {
             if registered.is_err() || cancel.cancelled().is_some() {
                 return None;
             }
-            match deadline.left(self.clock.now()) {
-                Err(_) => return None,
-                Ok(None) => self.changed.wait(&mut seen),
-                Ok(Some(left)) => {
-                    self.changed.wait_for(&mut seen, left);
-                }
+            if !deadline.wait(&self.changed, &mut seen) {
+                return done(&seen).then(|| seen.clone());
             }
         }
     }

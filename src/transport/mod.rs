@@ -24,6 +24,7 @@ pub(crate) mod framing;
 pub(crate) mod http;
 pub(crate) mod legacy_sse;
 mod lines;
+pub(crate) mod record;
 pub(crate) mod restart;
 #[cfg(unix)]
 pub(crate) mod socket;
