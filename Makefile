@@ -1,6 +1,6 @@
 # The user's door. `make demo` shows it at work, `make test` tries everything, `make conformance` has the
 # official suite judge the client, `make bench` measures.
-.PHONY: all demo test conformance bench install clean
+.PHONY: all demo test conformance crash bench install clean
 
 all:
 	cargo build --release --lib
@@ -16,6 +16,12 @@ conformance:
 	@sh scripts/setup.sh
 	cargo build --lib
 	@sh scripts/conformance.sh
+
+# Client processes are killed at random moments, ROUNDS times in each way; says what was lost, doubled or asked again.
+# SEED=n repeats a run.
+ROUNDS ?= 500
+crash:
+	ROUNDS=$(ROUNDS) cargo test --test crash -- --nocapture --test-threads 1 processes killed
 
 bench:
 	@sh benches/run.sh

@@ -25,7 +25,7 @@
  * Text in.   UTF-8. With a length: NULL is allowed where it is 0. Without: NUL-terminated. Copied before the call returns.
  * Text out.  UTF-8, NUL-terminated, its length without the NUL where you ask for it (a text may have a NUL inside).
  *            It lives as long as the object that it came from: never free a string.
- * Outputs.   Cleared first, written on success.
+ * Outputs.   Cleared first, written on success; with MCP_E_SCHEMA the result is there as well.
  * Threads.   Any function from any thread, unless its comment says otherwise.
  * Times.     In ms: 0 does not wait, -1 has no limit.
  * Sizes.     In bytes.
@@ -82,6 +82,8 @@
  *     max_backoff_ms  the longest wait                                                        10000
  *   server          instead of these: an mcpServers entry as other MCP hosts write it ("type", "url", "headers",
  *                   "command", "args", "env", "cwd"); keys that are not known there only warn
+ *   identity        the name of the server in the ledger: the same task id of two servers never mixes. Give one where
+ *                   the URL or the command line may change                        (the URL without user and query)
  *   client          {"name", "version", "title"}: what the server is told of your program
  *   era             "auto" (the server's first answers tell), "modern" or "legacy": what MCP_SERVER_ERA
  *                   told in an earlier run may be given back here; a legacy server is then not probed.
@@ -109,6 +111,8 @@
  *   tasks           how long jobs are followed:
  *     enabled       whether the server may answer a tool call with a task                     true
  *     auto_poll     whether tasks are polled by themselves                                    true
+ *     push          where the server offers it, it tells of tasks by itself (subscriptions/listen), and polls are
+ *                   at least 30 s apart; without, or with auto_poll false, they are only polled  true
  *     min_poll_ms   your own least time between polls; the server's wish counts where it is
  *                   longer, and it is never below 100 ms                                      0
  *     ttl           when the time to live has passed: "follow" on, or "stop"                  "follow"
@@ -117,6 +121,16 @@
  *                   decide otherwise                                              (the server's own time)
  *     refused       a question that you refuse and that has no form of refusal:
  *                   "cancel" the task, or let it "wait"                                       "cancel"
+ *     ledger        where tasks are stored, so that none is lost:
+ *       file          an SQLite file, made where there is none, for your user alone. Opened with the client, which
+ *                     FAILS with MCP_E_LEDGER where that is not possible. Several clients and processes may share it:
+ *                     each task is followed by one of them. After a crash the next one goes on  (the process's memory)
+ *       keep_results  whether a result is stored until mcp_task_acknowledge(); without, the next process asks the server
+ *                     for it once more                                                          true
+ *       keep_ended    ended tasks that are kept; acknowledged ones go first             10000 (in memory: 1000)
+ *       keep_ms       how long they are kept (in a file)                                        2592000000
+ *       lease_ms      a process that gave no sign of life for so long counts as dead (one that has ended is
+ *                     noticed at once where the system can tell)                                15000
  *   input           who answers the server's questions: {"elicitation", "sampling", "roots"}, each
  *                   "handler" (the one registered), "manual" (by mcp_call_answer() and mcp_task_update();
  *                   a wait returns MCP_E_INPUT_REQUIRED) or "refuse"           handler where there is one, else refuse
@@ -124,6 +138,10 @@
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
  *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
  *   log_level       the least level of the server's log messages: "debug" to "emergency"      (none asked for)
+ *   validate        a tool's result that does not match the outputSchema that a tools/list of this client
+ *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
+ *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
+ *                   with isError are not checked                                              "error"
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *
@@ -133,6 +151,7 @@
  *   meta            members for the request's _meta (traceparent, progressToken, ...)
  *   task            false: the server must not make a task of the call                        true
  *   auto_poll, min_poll_ms, keep_ms      for the task, instead of those of the settings
+ *   keep_result     false for a private result: the ledger does not store it    tasks.ledger.keep_results
  *   all_pages       for list methods: all pages as one result                                 false
  *   cache           whether a kept answer to the same request will do (list methods, resources/read and
  *                   server/discover; others are asked each time). What the server says has changed is
@@ -143,6 +162,17 @@
  *                                      tells a change or the session is lost
  *                     "refresh"        ask the server, and keep the new answer for both
  *                     "off"            ask the server, and keep nothing
+ *   validate        instead of that of the settings
+ *
+ * ---- Subscriptions (mcp_call_start of subscriptions/listen) -----------------------------------------------------------
+ *
+ * A call that lasts, with a thread of its own (64 of a client at most; not counted by max_in_flight). Its params:
+ * {"notifications": {"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+ * "resourceSubscriptions": ["uri", ...], "taskIds": [...]}}, as far as you want them. A legacy server serves the same
+ * call as far as it can. What it hears comes as MCP_EVENT_NOTIFICATION with its call, where it stands as
+ * MCP_EVENT_SUBSCRIPTION. It has no limits of time unless its options give some: total_ms ends it, idle_ms counts a
+ * silent stream as lost. A stream that is cut is opened again after 500 ms, doubling up to a minute (mcp_client_poke
+ * ends the pause); a refusal, the server's own end, mcp_call_cancel() and the client's close end it.
  */
 
 #ifndef MCPNATIVE_H
@@ -205,6 +235,12 @@
  * reason.
  */
 #define MCP_ERROR_STDERR 4
+
+/**
+ * Text field: the failure as a tool result, JSON with isError and the message as its text: what a chat loop hands to its
+ * model for a call that failed in whatever way, so that the conversation goes on.
+ */
+#define MCP_ERROR_TOOL_RESULT 8
 
 /**
  * Number field: the mcp_status.
@@ -358,9 +394,35 @@
 #define MCP_EVENT_ERROR 16
 
 /**
- * A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
+ * A task of an earlier process, or one named by its id, is followed from now on: task, snapshot. Where the ledger holds
+ * its end already, MCP_EVENT_TASK_DONE follows at once, with a snapshot that is REPEATED.
  */
 #define MCP_EVENT_TASK_RESUMED 17
+
+/**
+ * A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+ */
+#define MCP_EVENT_SUBSCRIPTION 18
+
+/**
+ * State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+ */
+#define MCP_SUBSCRIPTION_ACTIVE 1
+
+/**
+ * State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+ */
+#define MCP_SUBSCRIPTION_LOST 2
+
+/**
+ * State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
+ */
+#define MCP_SUBSCRIPTION_CATCH_UP 3
+
+/**
+ * State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
+ */
+#define MCP_SUBSCRIPTION_ENDED 4
 
 /**
  * Number of a client: the generation of the server's list of tools, from 1.
@@ -448,6 +510,16 @@
 #define MCP_BLOCK_RESOURCE 5
 
 /**
+ * mcp_task_wait_many(): until one of the tasks has ended.
+ */
+#define MCP_WAIT_ANY 1
+
+/**
+ * mcp_task_wait_many(): until all have.
+ */
+#define MCP_WAIT_ALL 2
+
+/**
  * Text field: the server's id of the task.
  */
 #define MCP_SNAPSHOT_TASK_ID 1
@@ -500,6 +572,18 @@
 #define MCP_SNAPSHOT_IMMEDIATE_RESPONSE 10
 
 /**
+ * Text field: progress in words: a JSON array of {status, message, last_updated_at}, one entry for each change that was
+ * seen, oldest first; the latest 32, messages cut at 1 KiB.
+ */
+#define MCP_SNAPSHOT_HISTORY 12
+
+/**
+ * Text field: the end of the task as a tool result, JSON: the tool's own, or one with isError and a text that says how the
+ * task ended; NULL where it has not ended.
+ */
+#define MCP_SNAPSHOT_TOOL_RESULT 13
+
+/**
  * Number field: MCP_TASK_...; a task that ended as expired or unknown reads as MCP_TASK_FAILED, one that ended as closed
  * as it last stood: whether it has ended says REASON.
  */
@@ -529,6 +613,12 @@
  * Number field: 1 where its time to live has passed, else 0.
  */
 #define MCP_SNAPSHOT_OVERDUE 6
+
+/**
+ * Number field: 1 where the task has ended and its end comes from the ledger: an earlier process, or an earlier look, may
+ * have told it already; else 0.
+ */
+#define MCP_SNAPSHOT_REPEATED 7
 
 /**
  * Status of a task: the server is at work.
@@ -591,7 +681,7 @@
 #define MCP_REASON_CLOSED 6
 
 /**
- * Text field: the params of a notification, as JSON.
+ * Text field: the params of a notification, as JSON; of a MCP_EVENT_SUBSCRIPTION what its state says.
  */
 #define MCP_EVENT_TEXT_JSON 1
 
@@ -614,6 +704,11 @@
  * Number field: the mcp_status that a call ended with.
  */
 #define MCP_EVENT_NUMBER_STATUS 3
+
+/**
+ * Number field: where a subscription stands now, MCP_SUBSCRIPTION_...
+ */
+#define MCP_EVENT_NUMBER_SUBSCRIPTION 4
 
 /**
  * Kind of question: a form or a URL for the user (elicitation/create; spec: client/elicitation).
@@ -659,6 +754,11 @@
  * Number field: the id of the call that asks.
  */
 #define MCP_INPUT_CALL_ID 1
+
+/**
+ * Number field: 1 where an earlier process may have asked the same question already (a task that was taken up again).
+ */
+#define MCP_INPUT_REPEATED 2
 
 /**
  * A call.
@@ -961,6 +1061,11 @@ typedef void (*mcp_stream_close_fn)(void *user);
  */
 #define MCP_E_INTERNAL -122
 
+/**
+ * The ledger's file cannot be used: locked, not writable, full, damaged, foreign or of a newer version.
+ */
+#define MCP_E_LEDGER -123
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1077,7 +1182,7 @@ mcp_status mcp_uri_template_expand(const char *uri_template,
  * Read a text of an error.
  *
  * @param error   an error handle
- * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_STDERR
+ * @param field   MCP_ERROR_MESSAGE to MCP_ERROR_TOOL_RESULT
  * @param length  receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the error's, until mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1344,7 +1449,8 @@ MCP_API mcp_status mcp_client_number(mcp_client *client, int32_t field, int64_t 
  * be added.
  *
  * @param client         a client handle
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param out            receives a text of your own; not NULL
  * @return MCP_OK, MCP_E_ARGUMENT naming what is wrong
@@ -1364,7 +1470,8 @@ mcp_status mcp_client_tasks(mcp_client *client,
  * result: the tool's own, or one with isError and a text that says how the task ended, so that no conversation sticks.
  *
  * @param client         a client that is open
- * @param filter         NULL with length 0 for all, or {"tool_call_id": "..."}
+ * @param filter         NULL with length 0 for all, or {"tool_call_id": "...", "context": {...}}: the tasks of that call, and
+ *                       those whose context has these members with these values, e.g. a conversation's id
  * @param filter_length  its length in bytes
  * @param wait_ms        the limit for the polls, in ms; -1 for those of the settings
  * @param out            receives a text of your own; not NULL
@@ -1377,6 +1484,18 @@ mcp_status mcp_client_check(mcp_client *client,
                             size_t filter_length,
                             int64_t wait_ms,
                             mcp_text **out);
+
+/**
+ * Take the records of ended tasks of this client's server out of the ledger, acknowledged or not. Older ones go by
+ * themselves (tasks.ledger: keep_ended, keep_ms). A task that has not ended stays: see mcp_task_let_go().
+ *
+ * @param client  a client that is open
+ * @param age_ms  those that ended at least so long ago, in ms; 0 for all
+ * @param count   receives how many, or NULL
+ * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_LEDGER
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_client_purge(mcp_client *client, int64_t age_ms, int64_t *count);
 
 /**
  * Read a text of a server.
@@ -1508,8 +1627,8 @@ mcp_status mcp_tool_call(mcp_client *client,
  * @param options_length    its length in bytes
  * @param wait_ms           the limit for all of it, in ms; -1: none but those of the settings, which a task does not have
  * @param out               receives the call, also where it failed; not NULL
- * @return MCP_OK: mcp_call_result() has the result; MCP_E_TIMEOUT; MCP_E_INPUT_REQUIRED; else the call's error. *out is
- *         NULL where nothing was sent for a fault of the caller's
+ * @return MCP_OK: mcp_call_result() has the result; MCP_E_SCHEMA: it has one that does not match; MCP_E_TIMEOUT;
+ *         MCP_E_INPUT_REQUIRED; else the call's error. *out is NULL where nothing was sent for a fault of the caller's
  * Ownership: free *out with mcp_call_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
@@ -1632,7 +1751,8 @@ MCP_API mcp_status mcp_call_status(const mcp_call *call);
  *
  * @param call  a call handle
  * @param out   receives an immutable result of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none
+ * @return MCP_OK, MCP_S_PENDING while there is none yet, MCP_S_NONE where there will be none; MCP_E_SCHEMA where the
+ *         result does not match its tool's outputSchema: *out is written all the same
  * Ownership: free *out with mcp_result_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
@@ -1642,7 +1762,8 @@ MCP_API mcp_status mcp_call_result(const mcp_call *call, mcp_result **out);
  *
  * @param call  a call handle
  * @param out   receives an error of your own, or NULL; not NULL itself
- * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail
+ * @return MCP_OK, MCP_S_PENDING while it runs, MCP_S_NONE where it did not fail. MCP_E_SCHEMA in the error tells of a
+ *         result that does not match: mcp_call_result() has it
  * Ownership: free *out with mcp_error_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
 MCP_API mcp_status mcp_call_error(const mcp_call *call, mcp_error **out);
@@ -1779,10 +1900,14 @@ MCP_API mcp_status mcp_result_free(mcp_result *result);
  * @param client   a client that is open
  * @param task_id  the server's id, NUL-terminated
  * @param out      receives a task handle of your own; not NULL
- * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_CLOSED. Whether the server knows the task shows at its first poll
+ * @return MCP_OK, MCP_E_ARGUMENT, MCP_E_CLOSED; MCP_E_STATE where the client is not open (with a ledger in a file: not
+ *         ready) or another process follows the task; MCP_E_LEDGER. Whether the server knows the task shows at its first poll
  * Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
  */
-MCP_API mcp_status mcp_task_open(mcp_client *client, const char *task_id, mcp_task **out);
+MCP_API
+mcp_status mcp_task_open(mcp_client *client,
+                         const char *task_id,
+                         mcp_task **out);
 
 /**
  * Ask the server for a task once, now, on this thread (tasks/get).
@@ -1837,14 +1962,36 @@ MCP_API mcp_status mcp_task_cancel(mcp_task *task);
  * @param task     a task handle
  * @param wait_ms  how long, in ms; -1 without limit
  * @param out      receives a snapshot of your own in each of the outcomes below, or NULL
- * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED where it
- *         asks something that the host answers by hand
+ * @return MCP_OK when it has ended: read STATUS and REASON in the snapshot; MCP_E_SCHEMA when it has completed with a
+ *         result that does not match its tool's outputSchema, which the snapshot has; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED
+ *         where it asks something that the host answers by hand
  * Ownership: free *out with mcp_snapshot_free().   Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
  */
 MCP_API
 mcp_status mcp_task_wait(mcp_task *task,
                          int64_t wait_ms,
                          mcp_snapshot **out);
+
+/**
+ * Wait for one of several tasks, or for all of them. A wait that runs out cancels nothing.
+ *
+ * The tasks may belong to different clients. One that asks something which the host answers by hand ends the wait, too:
+ * answer it, and wait again.
+ *
+ * @param tasks      an array of task handles; not NULL
+ * @param count      how many, 1 to 1000000
+ * @param until      MCP_WAIT_ANY or MCP_WAIT_ALL
+ * @param wait_ms    how long, in ms; -1 without limit
+ * @param out_index  receives the place in the array of the first that has ended, or of the one that asks; or NULL
+ * @return MCP_OK when it is as wanted; MCP_S_TIMEOUT; MCP_E_INPUT_REQUIRED; MCP_E_ARGUMENT
+ * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_wait_many(mcp_task *const *tasks,
+                              size_t count,
+                              int32_t until,
+                              int64_t wait_ms,
+                              size_t *out_index);
 
 /**
  * Hand out what is known of a task now.
@@ -1878,6 +2025,41 @@ MCP_API
 mcp_status mcp_task_acknowledge(mcp_task *task);
 
 /**
+ * Hand out all that the ledger would keep of a task, as a JSON object, for a host that keeps its tasks in a store of its
+ * own. mcp_task_import() takes it back, in this process or a later one.
+ *
+ * A result that is not to be kept (keep_results, keep_result) is not in it; an answer that the server has not
+ * acknowledged yet is. Members may be added.
+ *
+ * @param task  a task handle
+ * @param out   receives a text of your own; not NULL
+ * @return MCP_OK, MCP_E_HANDLE
+ * Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_export(const mcp_task *task,
+                           mcp_text **out);
+
+/**
+ * Take up a task from what mcp_task_export() wrote. What the client's ledger knows of the task counts more.
+ *
+ * It is followed from now on (MCP_EVENT_TASK_RESUMED); where it had ended, its end comes again, marked as repeated.
+ *
+ * @param client  a client that is ready, of the same server (settings.identity)
+ * @param record  a JSON object
+ * @param length  its length in bytes
+ * @param out     receives a task handle of your own; not NULL
+ * @return MCP_OK; MCP_E_ARGUMENT for what is no record or one of another server; MCP_E_STATE where the client is not ready
+ *         or another process follows the task; MCP_E_UNSUPPORTED for a record of a newer version; MCP_E_LEDGER; MCP_E_CLOSED
+ * Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_task_import(mcp_client *client,
+                           const char *record,
+                           size_t length,
+                           mcp_task **out);
+
+/**
  * Give up a task's name. The task is followed on; its end comes as an event.
  *
  * @param task  a task handle, or NULL
@@ -1890,7 +2072,7 @@ MCP_API mcp_status mcp_task_free(mcp_task *task);
  * Read a text of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_IMMEDIATE_RESPONSE
+ * @param field     MCP_SNAPSHOT_TASK_ID to MCP_SNAPSHOT_TOOL_RESULT
  * @param length    receives the length in bytes without the NUL, or NULL
  * @return UTF-8, NUL-terminated; NULL where there is none, and on a bad handle or field
  * Ownership: the snapshot's, until mcp_snapshot_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1904,7 +2086,7 @@ const char *mcp_snapshot_text(const mcp_snapshot *snapshot,
  * Read a number of a snapshot.
  *
  * @param snapshot  a snapshot handle
- * @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_OVERDUE
+ * @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_REPEATED
  * @param out       receives the number; not NULL
  * @return MCP_OK, MCP_S_NONE where there is none (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -1922,7 +2104,8 @@ MCP_API mcp_status mcp_snapshot_number(const mcp_snapshot *snapshot, int32_t fie
 MCP_API mcp_status mcp_snapshot_result(const mcp_snapshot *snapshot, mcp_result **out);
 
 /**
- * Hand out why a task ended without a result, or, before its end, why its polls fail.
+ * Hand out why a task ended without a result, what is wrong with the result of a completed one (MCP_E_SCHEMA), or,
+ * before its end, why its polls fail.
  *
  * A failed task's error carries the code, message and data of the server's JSON-RPC error.
  *
@@ -2058,7 +2241,7 @@ MCP_API int32_t mcp_input_kind(const mcp_input *input);
  * Read a number of a question.
  *
  * @param input  an input handle
- * @param field  MCP_INPUT_CALL_ID
+ * @param field  MCP_INPUT_CALL_ID or MCP_INPUT_REPEATED
  * @param out    receives the number; not NULL
  * @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
  * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1

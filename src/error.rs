@@ -79,6 +79,8 @@ pub enum Kind {
     Memory,
     /// A fault of this library.
     Internal,
+    /// The ledger's file cannot be used.
+    Ledger,
 }
 
 impl Kind {
@@ -120,6 +122,7 @@ impl Kind {
             Self::Panic => -120,
             Self::Memory => -121,
             Self::Internal => -122,
+            Self::Ledger => -123,
         }
     }
 }

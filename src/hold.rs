@@ -39,6 +39,12 @@ impl Hold {
         }
     }
 
+    /// A sign of life that came on another way than the answer.
+    pub fn beat(&self, now: Instant) {
+        let mut state = self.0.lock();
+        state.ended = Some(state.ended.map_or(now, |ended| ended.max(now)));
+    }
+
     /// From when on silence counts, for a wait that began at `since`.
     #[must_use]
     pub fn silent_since(&self, since: Instant, now: Instant) -> Instant {
@@ -84,6 +90,8 @@ mod tests {
         let after = later + second * 3;
         assert_eq!(hold.moved(total, after).left(after), Ok(Some(second * 7)));
         assert_eq!(hold.silent_since(start, after), later + second);
+        hold.beat(after);
+        assert_eq!(hold.silent_since(start, after + second), after);
         let wait = Deadline::after(start, Some(second), Budget::Wait);
         assert_eq!(hold.moved(wait, after), wait);
     }

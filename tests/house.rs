@@ -168,6 +168,11 @@ fn http_is_spoken_in_one_room() {
 }
 
 #[test]
+fn the_database_is_spoken_to_in_one_place() {
+    only("rusqlite::", &|name| name.starts_with("src/tasks/ledger/"));
+}
+
+#[test]
 fn threads_are_started_in_one_file() {
     only("thread::spawn", &|name| name == "src/client/runtime.rs");
     only("thread::Builder", &|name| name == "src/client/runtime.rs");

@@ -165,6 +165,84 @@ fn a_session_ends_with_its_process_and_the_next_request_begins_another() {
     assert_eq!((server.count("initialize"), server.count("notifications/initialized"), calls), (2, 2, 2), "{heard:?}");
 }
 
+fn subscriber(server: &Local) -> Client {
+    server.ready(json!({"restart": {"backoff_ms": 10}}), |client| {
+        client.record(&[MCP_EVENT_SUBSCRIPTION, MCP_EVENT_NOTIFICATION, MCP_EVENT_CALL_DONE]);
+    })
+}
+
+fn states(client: &Client) -> Vec<&'static str> {
+    client.events.of(MCP_EVENT_SUBSCRIPTION).iter().map(|event| event.subscription()).collect()
+}
+
+#[test]
+fn br_46_e_f_subscriptions_on_one_channel_do_not_mix() {
+    let log = log();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": 999});
+    let stray = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}});
+    let script = json!({"rules": [
+        {"match": {"method": "subscriptions/listen", "nth": 2}, "do": {"id": "string"}},
+        {"match": {"method": "tools/call", "name": "add"}, "do": {"lines": [
+            {"message": stray}, {"result": {"resultType": "complete", "content": []}}]}}]});
+    let server = Local::new("subscriptions", script);
+    let client = subscriber(&server);
+    let tools = client.subscribe(json!({"toolsListChanged": true}), "");
+    client.events.nth(MCP_EVENT_SUBSCRIPTION, 1);
+    let prompts = client.subscribe(json!({"promptsListChanged": true}), "");
+    client.events.nth(MCP_EVENT_SUBSCRIPTION, 2);
+    assert_eq!(states(&client), ["active", "active"]);
+    for (n, (what, call)) in [("prompts", &prompts), ("tools", &tools), ("prompts", &prompts)].into_iter().enumerate() {
+        client.run("change", json!({"what": what})).unwrap();
+        let event = client.events.nth(MCP_EVENT_NOTIFICATION, n + 1);
+        assert_eq!(event.method(), Some(format!("notifications/{what}/list_changed")));
+        assert_eq!(event.call_id(), Some(call.id()), "{what}");
+    }
+    log.expect("the server sent the id of a subscription as a string");
+    client.run("add", json!({})).unwrap();
+    log.expect("a notification for a subscription that is not open");
+    // With subscriptions open, a log message is still the one call's.
+    let talk = server.ready(json!({"log_level": "debug"}), |client| client.record(&[MCP_EVENT_ANY]));
+    let _open = talk.subscribe(json!({"toolsListChanged": true}), "");
+    talk.events.nth(MCP_EVENT_SUBSCRIPTION, 1);
+    let logs = talk.start("log", json!({"n": 1}), json!({}));
+    assert_eq!(talk.events.nth(MCP_EVENT_LOG_MESSAGE, 1).call_id(), Some(logs.id()));
+    assert_eq!(tools.cancel(), MCP_OK);
+    until("the server is told", || server.count("notifications/cancelled") == 1);
+    client.events.nth(MCP_EVENT_CALL_DONE, 1);
+    assert_eq!(client.events.of(MCP_EVENT_NOTIFICATION).len(), 3);
+}
+
+#[test]
+fn br_46_h_a_child_that_ends_is_started_again_by_its_subscription() {
+    let crash = json!({"match": {"method": "tools/call", "name": "count"}, "do": {"nothing": true, "exit": 1}});
+    for (era, subscribed) in [("modern", "subscriptions/listen"), ("legacy", "resources/subscribe")] {
+        let script = json!({"options": {"era": era}, "rules": [crash]});
+        let server = Local::new(&format!("again-{era}"), script);
+        let client = subscriber(&server);
+        let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
+        let call = client.subscribe(filter.clone(), "");
+        assert_eq!(client.events.nth(MCP_EVENT_SUBSCRIPTION, 1).json(), filter, "{era}");
+        assert_eq!(client.run("count", json!({"name": "n"})).unwrap_err().status, MCP_E_OUTCOME_UNKNOWN);
+        assert_eq!(client.events.nth(MCP_EVENT_SUBSCRIPTION, 3).json(), filter, "{era}");
+        assert_eq!(states(&client), ["active", "lost", "catch-up"], "{era}");
+        client.run("change", json!({"what": "tools"})).unwrap();
+        assert_eq!(client.events.nth(MCP_EVENT_NOTIFICATION, 1).call_id(), Some(call.id()), "{era}");
+        assert_eq!(server.count(subscribed), 2, "{era}");
+        client.close();
+        assert_eq!(call.wait(PATIENCE_MS).unwrap_err().status, MCP_E_CLOSED, "{era}");
+    }
+}
+
+#[test]
+fn a_local_server_pushes_the_end_of_a_task() {
+    let server = Local::new("push", json!({}));
+    let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_TASK_DONE]));
+    let task = client.task("slow_job", json!({"steps": 1, "step_ms": 4_000, "ttl_ms": null, "poll_ms": 3_600_000}));
+    assert_eq!(task.end().reason(), "completed");
+    assert_eq!((server.count("subscriptions/listen"), server.count("tasks/get")), (1, 0));
+    until("the stream ends with its last task", || server.count("notifications/cancelled") == 1);
+}
+
 const KEEP: &str = r#"{"cache":"until_changed"}"#;
 
 #[test]

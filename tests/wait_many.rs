@@ -70,7 +70,11 @@ fn a_manual_queue_is_served_while_its_thread_waits_for_tasks_of_other_clients_to
     assert_eq!(Task::wait_many(&[&mine, &foreign], MCP_WAIT_ANY, PATIENCE_MS), (MCP_OK, 1));
     server.complete("a");
     assert_eq!(Task::wait_many(&[&mine, &foreign], MCP_WAIT_ALL, PATIENCE_MS), (MCP_OK, 0));
-    client.events.nth(MCP_EVENT_TASK_DONE, 1);
+    // A wait may return before the event that says the same.
+    until("the event", || {
+        queue.dispatch(100);
+        !client.events.of(MCP_EVENT_TASK_DONE).is_empty()
+    });
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn every_outcome_is_at_hand_as_a_tool_result() {
     let closed = open.end();
     for (text, part) in [
         (end.text(MCP_SNAPSHOT_TOOL_RESULT), "no paper"),
-        (closed.text(MCP_SNAPSHOT_TOOL_RESULT), "no longer followed"),
+        (closed.text(MCP_SNAPSHOT_TOOL_RESULT), "may go on at the server"),
         (lost.failure().unwrap().tool_result.clone(), "may or may not have run"),
     ] {
         let result: Value = parse(&text.unwrap());

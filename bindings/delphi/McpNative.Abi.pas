@@ -76,6 +76,7 @@ const
   MCP_E_PANIC = -120;
   MCP_E_MEMORY = -121;
   MCP_E_INTERNAL = -122;
+  MCP_E_LEDGER = -123;
 
   MCP_LOG_ERROR = 1;
   MCP_LOG_WARN = 2;
@@ -120,6 +121,12 @@ const
   MCP_EVENT_INPUT_WITHDRAWN = 15;
   MCP_EVENT_ERROR_ = 16;
   MCP_EVENT_TASK_RESUMED = 17;
+  MCP_EVENT_SUBSCRIPTION = 18;
+
+  MCP_SUBSCRIPTION_ACTIVE = 1;
+  MCP_SUBSCRIPTION_LOST = 2;
+  MCP_SUBSCRIPTION_CATCH_UP = 3;
+  MCP_SUBSCRIPTION_ENDED = 4;
 
   MCP_CLIENT_TOOLS_GENERATION = 1;
   MCP_CLIENT_PROMPTS_GENERATION = 2;
@@ -160,6 +167,7 @@ const
   MCP_SNAPSHOT_POLL_INTERVAL_MS = 4;
   MCP_SNAPSHOT_NEXT_POLL_MS = 5;
   MCP_SNAPSHOT_OVERDUE = 6;
+  MCP_SNAPSHOT_REPEATED = 7;
 
   MCP_TASK_WORKING = 1;
   MCP_TASK_INPUT_REQUIRED = 2;
@@ -182,6 +190,7 @@ const
   MCP_EVENT_NUMBER_CALL_ID = 1;
   MCP_EVENT_NUMBER_STATE = 2;
   MCP_EVENT_NUMBER_STATUS = 3;
+  MCP_EVENT_NUMBER_SUBSCRIPTION = 4;
 
   MCP_INPUT_ELICITATION = 1;
   MCP_INPUT_SAMPLING = 2;
@@ -193,6 +202,7 @@ const
   MCP_INPUT_MESSAGE = 4;
   MCP_INPUT_TASK_ID = 5;
   MCP_INPUT_CALL_ID = 1;
+  MCP_INPUT_REPEATED = 2;
 
 var
   mcp_abi_version: function: Integer; cdecl;
@@ -228,6 +238,7 @@ var
   mcp_client_number: function(Client: PMcpClient; Field: Integer; out Value: Int64): Integer; cdecl;
   mcp_client_tasks: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; out Value: PMcpText): Integer; cdecl;
   mcp_client_check: function(Client: PMcpClient; Filter: PAnsiChar; FilterLength: NativeUInt; WaitMs: Int64; out Value: PMcpText): Integer; cdecl;
+  mcp_client_purge: function(Client: PMcpClient; AgeMs: Int64; out Count: Int64): Integer; cdecl;
   mcp_server_text: function(Server: PMcpServer; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_server_free: function(Server: PMcpServer): Integer; cdecl;
   mcp_stream_new: function(Write: TMcpStreamWriteFn; Close: TMcpStreamCloseFn; User: Pointer; Destroy: TMcpDestroyFn; out Value: PMcpStream): Integer; cdecl;
@@ -267,6 +278,8 @@ var
   mcp_task_snapshot: function(Task: PMcpTask; out Value: PMcpSnapshot): Integer; cdecl;
   mcp_task_let_go: function(Task: PMcpTask): Integer; cdecl;
   mcp_task_acknowledge: function(Task: PMcpTask): Integer; cdecl;
+  mcp_task_export: function(Task: PMcpTask; out Value: PMcpText): Integer; cdecl;
+  mcp_task_import: function(Client: PMcpClient; Rec: PAnsiChar; Length: NativeUInt; out Value: PMcpTask): Integer; cdecl;
   mcp_task_free: function(Task: PMcpTask): Integer; cdecl;
   mcp_snapshot_text: function(Snapshot: PMcpSnapshot; Field: Integer; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_snapshot_number: function(Snapshot: PMcpSnapshot; Field: Integer; out Value: Int64): Integer; cdecl;
@@ -332,6 +345,7 @@ begin
   @mcp_client_number := Resolve('mcp_client_number');
   @mcp_client_tasks := Resolve('mcp_client_tasks');
   @mcp_client_check := Resolve('mcp_client_check');
+  @mcp_client_purge := Resolve('mcp_client_purge');
   @mcp_server_text := Resolve('mcp_server_text');
   @mcp_server_free := Resolve('mcp_server_free');
   @mcp_stream_new := Resolve('mcp_stream_new');
@@ -371,6 +385,8 @@ begin
   @mcp_task_snapshot := Resolve('mcp_task_snapshot');
   @mcp_task_let_go := Resolve('mcp_task_let_go');
   @mcp_task_acknowledge := Resolve('mcp_task_acknowledge');
+  @mcp_task_export := Resolve('mcp_task_export');
+  @mcp_task_import := Resolve('mcp_task_import');
   @mcp_task_free := Resolve('mcp_task_free');
   @mcp_snapshot_text := Resolve('mcp_snapshot_text');
   @mcp_snapshot_number := Resolve('mcp_snapshot_number');

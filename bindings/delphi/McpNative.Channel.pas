@@ -279,9 +279,10 @@ end;
 
 procedure TMcpChannel.Attach(Client: PMcpClient; const Inputs: array of Integer);
 const
-  Always: array[0..12] of Integer = (MCP_EVENT_STATE, MCP_EVENT_CALL_DONE, MCP_EVENT_PROGRESS, MCP_EVENT_LOG_MESSAGE,
+  Always: array[0..13] of Integer = (MCP_EVENT_STATE, MCP_EVENT_CALL_DONE, MCP_EVENT_PROGRESS, MCP_EVENT_LOG_MESSAGE,
     MCP_EVENT_NOTIFICATION, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_STATUS, MCP_EVENT_TASK_DONE, MCP_EVENT_TASK_OVERDUE,
-    MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_ERROR_);
+    MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_ERROR_,
+    MCP_EVENT_SUBSCRIPTION);
 
   procedure Enlist(Kind: Integer);
   begin
@@ -540,7 +541,7 @@ begin
   try
     Result := True;
     if Assigned(FWants) then
-      for Kind := MCP_EVENT_STATE to MCP_EVENT_TASK_RESUMED do
+      for Kind := MCP_EVENT_STATE to MCP_EVENT_SUBSCRIPTION do
         if FWants(Kind) then
         begin
           Result := False;

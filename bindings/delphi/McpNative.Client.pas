@@ -38,6 +38,8 @@ type
   TMcpTtlPolicy = (tpFollow, tpStop);
   TMcpCancelPolicy = (cpFollow, cpLetGo);
   TMcpTaskHealth = (thOverdue, thDegraded, thRecovered);
+  { Acknowledged; gone and opened again by itself; active again after a gap, so look again at what you follow; over. }
+  TMcpSubscriptionState = (ssActive, ssLost, ssCatchUp, ssEnded);
 
   { The answer to CallTool or Request that was started without waiting. Exactly one of Result, Task and Error says something. }
   TMcpResponse = class(TMcpKept)
@@ -63,6 +65,13 @@ type
     Total: Double;      { 0 = not told }
     Message: string;
     Json: string;       { the notification's params }
+  end;
+
+  TMcpSubscription = record
+    CallId: Int64;
+    State: TMcpSubscriptionState;
+    Json: string;       { what the server granted, where it is active }
+    Error: TMcpErrorInfo; { Status = MCP_OK where all is well }
   end;
 
   TMcpTool = record
@@ -95,6 +104,8 @@ type
   TMcpProgressEvent = procedure(Sender: TObject; const Progress: TMcpProgress) of object;
   TMcpLogEvent = procedure(Sender: TObject; const Level, Text, Json: string) of object;
   TMcpNotificationEvent = procedure(Sender: TObject; const Method, Params: string) of object;
+  TMcpHeardEvent = procedure(Sender: TObject; CallId: Int64; const Method, Params: string) of object;
+  TMcpSubscriptionEvent = procedure(Sender: TObject; const Subscription: TMcpSubscription) of object;
   TMcpStateEvent = procedure(Sender: TObject; State: TMcpState; const Error: TMcpErrorInfo) of object;
   TMcpErrorEvent = procedure(Sender: TObject; const Error: TMcpErrorInfo) of object;
   TMcpExceptionEvent = procedure(Sender: TObject; Error: Exception) of object;
@@ -104,7 +115,9 @@ type
   private
     FEnabled: Boolean;
     FAutoPoll: Boolean;
+    FPush: Boolean;
     FMinPollMs: Int64;
+    FLedger: string;
     FTtl: TMcpTtlPolicy;
     FOnCancel: TMcpCancelPolicy;
   public
@@ -115,8 +128,12 @@ type
     property Enabled: Boolean read FEnabled write FEnabled default True;
     { Follow tasks in the background. Off: Refresh, Check and Poke are the program's business. }
     property AutoPoll: Boolean read FAutoPoll write FAutoPoll default True;
+    { Let the server tell of tasks by itself where it offers that; polls are the back-stop then. }
+    property Push: Boolean read FPush write FPush default True;
     { Poll no more often than this; the server's own interval is kept in any case. }
     property MinPollMs: Int64 read FMinPollMs write FMinPollMs default 0;
+    { The file in which tasks are stored: the next process follows what this one leaves (OnTaskResumed). '' = memory. }
+    property Ledger: string read FLedger write FLedger;
     { tpFollow: a task beyond its TTL is followed as long as the server knows it. tpStop: it ends as expired. }
     property Ttl: TMcpTtlPolicy read FTtl write FTtl default tpFollow;
     { After a cancel: follow the task to its real end, or let it go. }
@@ -188,6 +205,8 @@ type
     FOnProgress: TMcpProgressEvent;
     FOnLog: TMcpLogEvent;
     FOnNotification: TMcpNotificationEvent;
+    FOnHeard: TMcpHeardEvent;
+    FOnSubscription: TMcpSubscriptionEvent;
     FOnStateChange: TMcpStateEvent;
     FOnError: TMcpErrorEvent;
     FOnCallbackError: TMcpExceptionEvent;
@@ -210,6 +229,8 @@ type
     procedure FireHealth(Health: TMcpTaskHealth; Event: PMcpEvent);
     procedure FireInput(const Handler: TMcpInputEvent; Event: PMcpEvent);
     procedure FireResponse(Event: PMcpEvent);
+    procedure FireNotification(Event: PMcpEvent);
+    procedure FireSubscription(Event: PMcpEvent);
     function ServerText(Field: Integer): string;
     function Number(Field: Integer): Int64;
     function Part(const Method, ParamsJson, Member: string; WaitMs: Int64; const OptionsJson: string): string;
@@ -274,10 +295,18 @@ type
     function Request(const Method: string; const ParamsJson: string = ''; WaitMs: Int64 = -1; const OptionsJson: string = ''): string;
     { The same without waiting; OnToolResponse tells the outcome. }
     function StartRequest(const Method: string; const ParamsJson: string = ''; const OptionsJson: string = ''): Int64;
+    { Hears of changes until CancelCall; gives the id of the call. FilterJson: an object with toolsListChanged,
+      promptsListChanged, resourcesListChanged (true) and resourceSubscriptions (an array of URIs), as far as wanted.
+      OnSubscription tells where it stands, OnHeard what it hears. }
+    function Subscribe(const FilterJson: string; const OptionsJson: string = ''): Int64;
     procedure Notify(const Method: string; const ParamsJson: string = '');
 
     { A task by its id; one not known yet is taken up and followed. No round trip. The caller frees it. }
     function TaskOpen(const TaskId: string): TMcpTask;
+    { A task from what TMcpTask.ExportRecord gave, in this process or an earlier one. The caller frees it. }
+    function TaskImport(const RecordJson: string): TMcpTask;
+    { Takes the records of tasks that ended at least so long ago out of the ledger. How many. }
+    function Purge(AgeMs: Int64 = 0): Int64;
     { The same with one tasks/get now. Blocks. The caller frees it. }
     function TasksGet(const TaskId: string; WaitMs: Int64 = 60000): TMcpTask;
     { tasks/update with the answers in an object, question key -> response. Blocks. False: answered already. }
@@ -343,6 +372,9 @@ type
     property OnProgress: TMcpProgressEvent read FOnProgress write FOnProgress;
     property OnLog: TMcpLogEvent read FOnLog write FOnLog;
     property OnNotification: TMcpNotificationEvent read FOnNotification write FOnNotification;
+    { A notification of a call, with its id: of a subscription mostly. Without this event OnNotification gets it. }
+    property OnHeard: TMcpHeardEvent read FOnHeard write FOnHeard;
+    property OnSubscription: TMcpSubscriptionEvent read FOnSubscription write FOnSubscription;
     property OnStateChange: TMcpStateEvent read FOnStateChange write FOnStateChange;
     { Something in the background failed that no call and no task can report. }
     property OnError: TMcpErrorEvent read FOnError write FOnError;
@@ -598,6 +630,7 @@ begin
   inherited Create;
   FEnabled := True;
   FAutoPoll := True;
+  FPush := True;
 end;
 
 procedure TMcpTaskOptions.Assign(Source: TPersistent);
@@ -606,7 +639,9 @@ begin
   begin
     FEnabled := TMcpTaskOptions(Source).FEnabled;
     FAutoPoll := TMcpTaskOptions(Source).FAutoPoll;
+    FPush := TMcpTaskOptions(Source).FPush;
     FMinPollMs := TMcpTaskOptions(Source).FMinPollMs;
+    FLedger := TMcpTaskOptions(Source).FLedger;
     FTtl := TMcpTaskOptions(Source).FTtl;
     FOnCancel := TMcpTaskOptions(Source).FOnCancel;
   end
@@ -777,7 +812,7 @@ end;
 
 function TMcpClient.SettingsJson: string;
 var
-  All, Part: TMcpJsonObject;
+  All, Part, Inner: TMcpJsonObject;
   I, Colon, Equal: Integer;
   Line, Extra: string;
 
@@ -846,11 +881,19 @@ begin
   Part.Clear;
   Part.PutBool('enabled', FTasks.Enabled);
   Part.PutBool('auto_poll', FTasks.AutoPoll);
+  if not FTasks.Push then
+    Part.PutBool('push', False);
   Limit('min_poll_ms', FTasks.MinPollMs);
   if FTasks.Ttl = tpStop then
     Part.Put('ttl', 'stop');
   if FTasks.AfterCancel = cpLetGo then
     Part.Put('cancel', 'let_go');
+  if FTasks.Ledger <> '' then
+  begin
+    Inner.Clear;
+    Inner.Put('file', FTasks.Ledger);
+    Part.PutRaw('ledger', Inner.Text);
+  end;
   All.PutRaw('tasks', Part.Text);
   Extra := Trim(FSettings.Text);
   if (Extra <> '') and not All.Merge(McpUtf8(Extra)) then
@@ -1124,6 +1167,11 @@ begin
   Result := Live.StartRequest(McpIdent(Method), McpUtf8(ParamsJson), McpUtf8(OptionsJson), False, Call);
 end;
 
+function TMcpClient.Subscribe(const FilterJson, OptionsJson: string): Int64;
+begin
+  Result := StartRequest('subscriptions/listen', '{"notifications":' + FilterJson + '}', OptionsJson);
+end;
+
 procedure TMcpClient.Notify(const Method, ParamsJson: string);
 var
   Name, Params: UTF8String;
@@ -1141,6 +1189,21 @@ begin
   Id := McpIdent(TaskId);
   McpCheck(mcp_task_open(Live.Client, PAnsiChar(Id), Task));
   Result := TMcpTask.Adopt(FChannel, Task, nil);
+end;
+
+function TMcpClient.TaskImport(const RecordJson: string): TMcpTask;
+var
+  Content: UTF8String;
+  Task: PMcpTask;
+begin
+  Content := McpUtf8(RecordJson);
+  McpCheck(mcp_task_import(Live.Client, McpPtr(Content), Length(Content), Task));
+  Result := TMcpTask.Adopt(FChannel, Task, nil);
+end;
+
+function TMcpClient.Purge(AgeMs: Int64): Int64;
+begin
+  McpCheck(mcp_client_purge(Live.Client, AgeMs, Result));
 end;
 
 function TMcpClient.TasksGet(const TaskId: string; WaitMs: Int64): TMcpTask;
@@ -1310,7 +1373,8 @@ begin
     MCP_EVENT_CALL_DONE: Result := Assigned(FOnToolResponse);
     MCP_EVENT_PROGRESS: Result := Assigned(FOnProgress);
     MCP_EVENT_LOG_MESSAGE: Result := Assigned(FOnLog);
-    MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification);
+    MCP_EVENT_NOTIFICATION: Result := Assigned(FOnNotification) or Assigned(FOnHeard);
+    MCP_EVENT_SUBSCRIPTION: Result := Assigned(FOnSubscription);
     MCP_EVENT_TASK_CREATED: Result := Assigned(FOnTaskCreated);
     MCP_EVENT_TASK_RESUMED: Result := Assigned(FOnTaskResumed);
     MCP_EVENT_TASK_STATUS: Result := Assigned(FOnTaskStatus);
@@ -1402,6 +1466,37 @@ begin
   end;
 end;
 
+procedure TMcpClient.FireNotification(Event: PMcpEvent);
+var
+  Method, Params: string;
+  CallId: Int64;
+begin
+  Method := McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD));
+  Params := McpStr(EventText(Event, MCP_EVENT_TEXT_JSON));
+  CallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+  if (CallId > 0) and Assigned(FOnHeard) then
+    FOnHeard(Self, CallId, Method, Params)
+  else if Assigned(FOnNotification) then
+    FOnNotification(Self, Method, Params);
+end;
+
+procedure TMcpClient.FireSubscription(Event: PMcpEvent);
+var
+  News: TMcpSubscription;
+  N: Int64;
+begin
+  N := EventNumber(Event, MCP_EVENT_NUMBER_SUBSCRIPTION);
+  if not Assigned(FOnSubscription) or (N < MCP_SUBSCRIPTION_ACTIVE) or (N > MCP_SUBSCRIPTION_ENDED) then
+    Exit;
+  News.CallId := EventNumber(Event, MCP_EVENT_NUMBER_CALL_ID);
+  News.State := TMcpSubscriptionState(Integer(N) - MCP_SUBSCRIPTION_ACTIVE);
+  News.Json := '';
+  if News.State in [ssActive, ssCatchUp] then
+    News.Json := McpStr(EventText(Event, MCP_EVENT_TEXT_JSON));
+  News.Error := EventError(Event, MCP_OK);
+  FOnSubscription(Self, News);
+end;
+
 procedure TMcpClient.Deliver(Event: PMcpEvent);
 var
   Json, Value: UTF8String;
@@ -1438,9 +1533,8 @@ begin
         Text := McpJsonStr(Json, 'data', McpStr(Value)); { data may be any JSON }
         FOnLog(Self, McpJsonStr(Json, 'level'), Text, McpStr(Json));
       end;
-    MCP_EVENT_NOTIFICATION:
-      if Assigned(FOnNotification) then
-        FOnNotification(Self, McpStr(EventText(Event, MCP_EVENT_TEXT_METHOD)), McpStr(EventText(Event, MCP_EVENT_TEXT_JSON)));
+    MCP_EVENT_NOTIFICATION: FireNotification(Event);
+    MCP_EVENT_SUBSCRIPTION: FireSubscription(Event);
     MCP_EVENT_TASK_CREATED: FireTask(FOnTaskCreated, Event);
     MCP_EVENT_TASK_RESUMED: FireTask(FOnTaskResumed, Event);
     MCP_EVENT_TASK_STATUS: FireTask(FOnTaskStatus, Event);

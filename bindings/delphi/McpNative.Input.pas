@@ -24,6 +24,7 @@ type
     function GetParams: string;
     function GetTaskId: string;
     function GetCallId: Int64;
+    function GetRepeated: Boolean;
   public
     { Takes the handle over. }
     constructor Adopt(Handle: PMcpInput);
@@ -49,6 +50,8 @@ type
     property TaskId: string read GetTaskId;
     { The call that asks; 0 when a task does. }
     property CallId: Int64 read GetCallId;
+    { An earlier process may have asked it already. }
+    property Repeated: Boolean read GetRepeated;
   end;
 
 implementation
@@ -111,6 +114,13 @@ function TMcpInput.GetCallId: Int64;
 begin
   if mcp_input_number(FHandle, MCP_INPUT_CALL_ID, Result) <> MCP_OK then
     Result := 0;
+end;
+
+function TMcpInput.GetRepeated: Boolean;
+var
+  N: Int64;
+begin
+  Result := (mcp_input_number(FHandle, MCP_INPUT_REPEATED, N) = MCP_OK) and (N <> 0);
 end;
 
 function TMcpInput.Answer(const ContentJson: string): Boolean;

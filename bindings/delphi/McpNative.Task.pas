@@ -48,6 +48,7 @@ type
     function GetOverdue: Boolean;
     function GetReason: TMcpTaskReason;
     function GetIsTerminal: Boolean;
+    function GetRepeated: Boolean;
     function GetResult: TMcpResult;
     function GetError: TMcpErrorInfo;
     function GetInputRequests: TMcpInputRequests;
@@ -75,6 +76,8 @@ type
     procedure LetGo;
     { The end is taken care of: mcp_client_check hands it out no more. False: that was said before. }
     function Acknowledge: Boolean;
+    { All that the ledger would keep of it, as JSON, for a store of your own; see TMcpClient.TaskImport. }
+    function ExportRecord: string;
 
     property TaskId: string read GetTaskId;
     property ToolName: string read GetToolName;
@@ -95,6 +98,8 @@ type
     { From now; 0 = due. }
     property NextPollMs: Int64 read GetNextPollMs;
     property Overdue: Boolean read GetOverdue;
+    { The end comes from the ledger: an earlier process may have told it already. }
+    property Repeated: Boolean read GetRepeated;
     property IsTerminal: Boolean read GetIsTerminal;
     property Reason: TMcpTaskReason read GetReason;
     { nil while there is none. Belongs to the task. }
@@ -227,6 +232,19 @@ begin
   Result := McpCheck(mcp_task_acknowledge(FHandle)) <> MCP_S_ALREADY_DONE;
 end;
 
+function TMcpTask.ExportRecord: string;
+var
+  Text: PMcpText;
+  P: PAnsiChar;
+  N: NativeUInt;
+begin
+  McpCheck(mcp_task_export(FHandle, Text));
+  N := 0;
+  P := mcp_text_get(Text, @N);
+  Result := McpStr(P, N);
+  mcp_text_free(Text);
+end;
+
 function TMcpTask.Part(Field: Integer): string;
 var
   P: PAnsiChar;
@@ -311,6 +329,11 @@ end;
 function TMcpTask.GetOverdue: Boolean;
 begin
   Result := Number(MCP_SNAPSHOT_OVERDUE, 0) <> 0;
+end;
+
+function TMcpTask.GetRepeated: Boolean;
+begin
+  Result := Number(MCP_SNAPSHOT_REPEATED, 0) <> 0;
 end;
 
 function TMcpTask.GetReason: TMcpTaskReason;

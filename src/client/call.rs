@@ -27,10 +27,11 @@ use crate::protocol::json::Json;
 use crate::protocol::meta::check_host;
 use crate::protocol::method;
 use crate::protocol::task::Task;
-use crate::session::{Note, Request, Retry, TaskWish};
+use crate::session::{Note, Request, Retry, SubscriptionState, TaskWish};
 use crate::tasks::FollowOptions;
 use crate::tasks::entry::Held;
 use crate::tasks::ledger::TaskAbout;
+use crate::tasks::ledger::written::digest;
 use crate::transport::Scope;
 
 /// A `Retry-After` of a refusal is waited for up to here; longer ones are for the host to decide (chosen).
@@ -89,6 +90,12 @@ enum Step {
 impl Call {
     /// Starts a call that goes by itself; does not block.
     pub(crate) fn start(client: &Arc<Client>, request: Request, options: CallOptions) -> Result<Arc<Self>> {
+        if request.method == method::LISTEN {
+            let seat = client.seat()?;
+            let call = Self::new(client, request, options, true)?;
+            client.settle(&call, seat);
+            return Ok(call);
+        }
         let call = Self::new(client, request, options, true)?;
         client.fly(call.clone());
         Ok(call)
@@ -128,9 +135,13 @@ impl Call {
         request.progress = silence_ends || client.mailbox().wants(EventKind::Progress);
         request.task = TaskWish { never: !options.task, keep: options.keep.or(client.settings().tasks.keep) };
         request.cache = options.cache;
-        let total = options.total.unwrap_or(timeouts.total);
+        // A subscription lasts until somebody ends it.
+        let limit = if request.method == method::LISTEN { None } else { timeouts.total };
+        let total = options.total.unwrap_or(limit);
+        let id = client.next_call_id();
+        request.call = Some(id);
         let call = Arc::new(Self {
-            id: client.next_call_id(),
+            id,
             client: client.clone(),
             request,
             options,
@@ -153,6 +164,11 @@ impl Call {
 
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// Whether it lasts: `subscriptions/listen`.
+    fn is_subscription(&self) -> bool {
+        self.request.method == method::LISTEN
     }
 
     /// The number that its events carry.
@@ -327,11 +343,14 @@ impl Call {
         let scope = Scope {
             cancel: &self.token,
             total,
-            idle: self.options.idle.unwrap_or(timeouts.idle),
+            idle: self.options.idle.unwrap_or(if self.is_subscription() { None } else { timeouts.idle }),
             connect: timeouts.connect,
         };
         let session = self.client.session()?;
         let mut notes = |note: Note| self.client.note(Some(self), note);
+        if self.is_subscription() {
+            return session.subscribe(&|| Ok(self.request.clone()), &scope, &mut notes).map(Answer::Complete);
+        }
         let mut ask = || {
             if self.options.all_pages {
                 return session.list_all(&self.request, &scope, &mut notes).map(Answer::Complete);
@@ -382,6 +401,8 @@ impl Call {
             tool: self.request.params.name.clone().unwrap_or_default(),
             tool_call_id: self.options.tool_call_id.clone(),
             host: self.options.context.clone().map(Json::trusted),
+            arguments_digest: Some(format!("{:016x}", digest(&self.request.params.body))),
+            keep_result: self.options.keep_result.unwrap_or(client.settings().tasks.ledger.keep_results),
             ..client.about()
         };
         let defaults = client.follow_options();
@@ -431,6 +452,14 @@ impl Call {
             self.withdraw(&round.inputs);
         }
         self.withdraw(&asides);
+        if self.is_subscription() {
+            let mut event = Event::new(EventKind::Subscription);
+            event.subscription = Some(SubscriptionState::Ended);
+            event.call = Some(self.clone());
+            event.call_id = Some(self.id);
+            event.error = end.error().cloned();
+            self.client.mailbox().post(event);
+        }
         // The caller of a call that is waited for has its end in hand.
         if by_worker && self.client.mailbox().wants(EventKind::CallDone) {
             let mut event = Event::new(EventKind::CallDone);

@@ -102,6 +102,13 @@ pub(crate) fn check(client: &Arc<Client>, filter: &Filter, deadline: Deadline) -
     let mut finished = Vec::new();
     for record in client.unclaimed()? {
         let task = client.task(&record.key.id)?;
+        if record.wants_result() && !task.snapshot().has_ended() {
+            // The ledger does not keep the results of private tasks: the server is asked once more.
+            match task.get(deadline) {
+                Err(error) if error.kind() == Kind::Closed => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
         let snapshot = task.snapshot();
         if snapshot.has_ended() && filter.takes(&snapshot) {
             task.acknowledge()?;

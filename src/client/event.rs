@@ -8,6 +8,8 @@ use crate::client::input::Input;
 use crate::client::life::State;
 use crate::error::Error;
 use crate::protocol::json::Json;
+use crate::session::SubscriptionState;
+use crate::tasks::EndReason;
 use crate::tasks::snapshot::Snapshot;
 
 /// The kinds of events. The numbers are part of the C ABI.
@@ -48,11 +50,13 @@ pub(crate) enum EventKind {
     Error = 16,
     /// A task of an earlier process, or one named by its id, is followed from now on.
     TaskResumed = 17,
+    /// A subscription is active, lost, active again or over.
+    Subscription = 18,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::State,
         Self::CallDone,
         Self::Progress,
@@ -70,6 +74,7 @@ impl EventKind {
         Self::InputWithdrawn,
         Self::Error,
         Self::TaskResumed,
+        Self::Subscription,
     ];
 
     /// The kind of a number.
@@ -106,6 +111,8 @@ pub(crate) struct Event {
     pub error: Option<Error>,
     /// The client's new state.
     pub state: Option<State>,
+    /// A subscription's new state.
+    pub subscription: Option<SubscriptionState>,
     /// The `params` of a notification.
     pub json: Option<Json>,
     /// The method of a notification.
@@ -125,9 +132,29 @@ impl Event {
             input: None,
             error: None,
             state: None,
+            subscription: None,
             json: None,
             method: None,
         }
+    }
+
+    /// The event as it may be told now. An end or a question of a task that another process has taken over since (this
+    /// one slept) is not told: the end is that of the handle, the question is none.
+    pub(crate) fn current(self: Arc<Self>) -> Option<Arc<Self>> {
+        let asks = matches!(self.kind, EventKind::Elicitation | EventKind::Sampling | EventKind::Roots);
+        let ends = self.kind == EventKind::TaskDone;
+        let closed = self.snapshot.as_ref().is_some_and(|seen| seen.end_reason() == Some(EndReason::Closed));
+        let Some(task) = self.task.clone().filter(|task| (asks || (ends && !closed)) && !task.is_ours()) else {
+            return Some(self);
+        };
+        if let Some(input) = &self.input {
+            input.withdraw();
+            return None;
+        }
+        let mut event = Self::new(EventKind::TaskDone);
+        event.snapshot = Some(task.snapshot());
+        event.task = Some(task);
+        Some(Arc::new(event))
     }
 
     /// The size of its text.
@@ -154,7 +181,8 @@ impl Event {
             | EventKind::Roots
             | EventKind::InputWithdrawn
             | EventKind::Error
-            | EventKind::TaskResumed => None,
+            | EventKind::TaskResumed
+            | EventKind::Subscription => None,
         }
     }
 }

@@ -9,21 +9,25 @@ use parking_lot::Mutex;
 use crate::cancel::CancelToken;
 use crate::client::event::{Event, EventKind};
 use crate::client::handle::Client;
-use crate::client::input::{Asker, Input, decline, event_kind};
+use crate::client::input::{Input, decline, event_kind};
 use crate::client::life::Activity;
+use crate::client::logging::{LogLevel, log};
 use crate::client::settings::{InputPolicy, Settings, Timeouts, Validation};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::input::{InputAnswer, InputKind, InputRequest};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
-use crate::protocol::task::Task;
-use crate::session::{Note, Session};
+use crate::protocol::method;
+use crate::protocol::subscription::{TASK_IDS, texts_of};
+use crate::protocol::task::{NOTIFICATION, Task};
+use crate::session::{Note, Request, Session, SubscriptionState};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::ledger::TaskAbout;
+use crate::tasks::ledger::written::export;
 use crate::tasks::snapshot::Snapshot;
-use crate::tasks::{Announcement, EndReason, TaskHost, TaskWire};
+use crate::tasks::{Announcement, EndReason, Heard, TaskHost, TaskWire};
 use crate::transport::Scope;
 
 /// The server's side of a client's tasks.
@@ -52,18 +56,28 @@ impl Wire {
             connect: self.timeouts.connect,
         };
         let mut notes = |note: Note| match note {
-            Note::Oddity(line) => super::logging::log(super::logging::LogLevel::Warn, || line),
+            Note::Oddity(line) => log(LogLevel::Warn, || line),
             // A change of a list may be told on any stream.
             Note::Other { method, params } => self.session.hear(&method, &params),
             // What it says of a task is said again by the next poll.
             Note::Task(_)
             | Note::Progress(_)
+            | Note::ProgressOf { .. }
             | Note::Log(_)
             | Note::Asked(_)
             | Note::Withdrawn(_)
+            | Note::Subscription(_)
             | Note::Stderr(_) => {}
         };
         trip(&scope, &mut notes)
+    }
+}
+
+impl Wire {
+    fn read(&self, raw: &Json) -> Result<Task> {
+        let task = Task::read(raw)?;
+        check_questions(&task, self.most_questions)?;
+        Ok(task)
     }
 }
 
@@ -80,6 +94,47 @@ impl TaskWire for Wire {
 
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()> {
         self.trip(cancel, |scope, mut notes| self.session.task_cancel(task_id, scope, &mut notes))
+    }
+
+    fn listen(
+        &self,
+        ids: &dyn Fn() -> Vec<Arc<str>>,
+        cancel: &CancelToken,
+        heard: &mut dyn FnMut(Heard),
+    ) -> Result<()> {
+        let request = || {
+            let quoted: Vec<String> = ids().iter().map(|id| quote(id)).collect();
+            let params = format!("{{\"notifications\":{{\"{TASK_IDS}\":[{}]}}}}", quoted.join(","));
+            Request::new(method::LISTEN, &params)
+        };
+        let scope = Scope { cancel, total: Deadline::Never, idle: None, connect: self.timeouts.connect };
+        let mut notes = |note: Note| match note {
+            Note::Subscription(news) => match (news.state, news.json) {
+                (SubscriptionState::Active | SubscriptionState::CatchUp, Some(filter)) => {
+                    heard(Heard::Granted(texts_of(&filter, TASK_IDS)));
+                }
+                (SubscriptionState::Lost, _) => heard(Heard::Lost),
+                (SubscriptionState::Active | SubscriptionState::CatchUp | SubscriptionState::Ended, _) => {}
+            },
+            Note::Other { method, params } if method == NOTIFICATION => match self.read(&params) {
+                Ok(task) => heard(Heard::Task(Box::new(task))),
+                Err(error) => log(LogLevel::Warn, || format!("{NOTIFICATION} makes no sense: {error}")),
+            },
+            Note::Other { method, .. } => {
+                let method = crate::error::one_line(&method);
+                log(LogLevel::Warn, || format!("{method} came on a stream for tasks"));
+            }
+            Note::Oddity(line) => log(LogLevel::Warn, || line),
+            // "MUST NOT be sent on the subscriptions/listen stream for a task" (tasks extension, "Task Notifications").
+            Note::Task(_)
+            | Note::Progress(_)
+            | Note::ProgressOf { .. }
+            | Note::Log(_)
+            | Note::Asked(_)
+            | Note::Withdrawn(_)
+            | Note::Stderr(_) => {}
+        };
+        self.session.subscribe(&request, &scope, &mut notes).map(drop)
     }
 
     fn origin(&self) -> &str {
@@ -142,7 +197,9 @@ impl Host {
     fn ask(&self, client: &Arc<Client>, task: &Arc<TaskHandle>, mut event: Event, request: InputRequest) {
         match client.policy(request.kind) {
             InputPolicy::Handler => {
-                let input = Input::new(request, Asker::Task(task.clone()));
+                let known = event.snapshot.iter().flat_map(|snapshot| snapshot.inputs());
+                let repeated = known.into_iter().any(|input| input.repeated && input.request.key == request.key);
+                let input = Input::of_task(request, task.clone(), repeated);
                 event.kind = event_kind(input.kind());
                 event.input = Some(input.clone());
                 // An answered one holds its task, and the task this list: kept on, none of them would ever end.
@@ -310,6 +367,16 @@ impl TaskHandle {
     /// The host has the end. False where that was said before, or the ledger holds no end.
     pub(crate) fn acknowledge(&self) -> Result<bool> {
         self.entry.acknowledge()
+    }
+
+    /// False where another process has taken the task over.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.entry.is_ours()
+    }
+
+    /// What the ledger would keep of it, as a JSON object: for a host with a store of its own.
+    pub(crate) fn export(&self) -> String {
+        export(&self.entry.record())
     }
 
     /// Stops following; the server goes on. False where the task has ended.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use once_cell::sync::OnceCell;
@@ -24,7 +24,7 @@ use crate::client::settings::{InputPolicy, Settings, Validation};
 use crate::client::target::reach;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
-use crate::protocol::capability::ClientCapabilities;
+use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::input::InputKind;
 use crate::protocol::json::{Json, quote};
 use crate::protocol::method::ListKind;
@@ -50,7 +50,11 @@ pub(crate) struct Client {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) stream: Option<Arc<StreamSlot>>,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    /// The name of the server in the ledger.
+    pub(super) identity: Arc<str>,
+    pub(super) ledger: OnceCell<Arc<dyn Ledger>>,
+    /// The ledger is being tended.
+    pub(super) tending: AtomicBool,
     pub(super) link: OnceCell<Link>,
     pub(super) life: Mutex<Life>,
     pub(super) changed: Condvar,
@@ -78,6 +82,10 @@ impl Client {
         for warning in &settings.warnings {
             log(LogLevel::Warn, || warning.clone());
         }
+        let identity = settings.identity.clone().unwrap_or_else(|| settings.target.identity()).into();
+        let kept = &settings.tasks.ledger;
+        let in_memory = kept.file.is_none().then(|| MemoryLedger::keeping(kept.options.keep_ended));
+        let in_memory = in_memory.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>);
         let client = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             settings,
@@ -85,7 +93,10 @@ impl Client {
             transport: reach.transport,
             stream: reach.stream,
             mailbox,
-            ledger: Arc::new(MemoryLedger::default()),
+            identity,
+            // A file is touched at opening.
+            ledger: in_memory.map_or_else(OnceCell::new, OnceCell::with_value),
+            tending: AtomicBool::new(false),
             link: OnceCell::new(),
             life: Mutex::new(life),
             changed: Condvar::new(),
@@ -277,6 +288,19 @@ impl Client {
                 event.kind = EventKind::Progress;
                 event.json = Some(params);
             }
+            Note::ProgressOf { call, params } => {
+                event.kind = EventKind::Progress;
+                event.json = Some(params);
+                event.call_id = Some(call);
+                event.call = self.calls.lock().get(&call).cloned();
+                return self.mailbox.post(event);
+            }
+            Note::Subscription(news) => {
+                event.kind = EventKind::Subscription;
+                event.subscription = Some(news.state);
+                event.json = news.json;
+                event.error = news.error;
+            }
             Note::Log(params) => {
                 event.kind = EventKind::LogMessage;
                 event.json = Some(params);
@@ -326,6 +350,12 @@ impl Ear {
 impl Outside for Ear {
     fn note(&self, note: Note) {
         self.hear(note);
+    }
+
+    fn renewed(&self, facts: ServerFacts) {
+        if let Some(client) = self.0.upgrade() {
+            client.renewed(facts);
+        }
     }
 }
 

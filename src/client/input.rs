@@ -41,12 +41,24 @@ const CLOSED: u8 = 1;
 pub(crate) struct Input {
     pub(crate) request: InputRequest,
     asker: Asker,
+    /// An earlier process may have asked it already.
+    repeated: bool,
     state: AtomicU8,
 }
 
 impl Input {
     pub(crate) fn new(request: InputRequest, asker: Asker) -> Arc<Self> {
-        Arc::new(Self { request, asker, state: AtomicU8::new(OPEN) })
+        Arc::new(Self { request, asker, repeated: false, state: AtomicU8::new(OPEN) })
+    }
+
+    /// A task's question, which an earlier process may have asked already.
+    pub(crate) fn of_task(request: InputRequest, task: Arc<TaskHandle>, repeated: bool) -> Arc<Self> {
+        Arc::new(Self { request, asker: Asker::Task(task), repeated, state: AtomicU8::new(OPEN) })
+    }
+
+    /// True where an earlier process may have asked it already.
+    pub(crate) fn repeated(&self) -> bool {
+        self.repeated
     }
 
     /// What is asked.
@@ -237,12 +249,13 @@ pub(crate) fn read_answers(text: &str) -> Result<Vec<InputAnswer>> {
         .collect()
 }
 
-/// Open questions as a JSON array.
-pub(crate) fn write_questions<'a>(requests: impl Iterator<Item = &'a InputRequest>) -> String {
+/// Open questions as a JSON array; those that an earlier process may have asked already are marked.
+pub(crate) fn write_questions<'a>(requests: impl Iterator<Item = (&'a InputRequest, bool)>) -> String {
     let texts: Vec<String> = requests
-        .map(|request| {
+        .map(|(request, repeated)| {
+            let repeated = if repeated { ",\"repeated\":true" } else { "" };
             format!(
-                "{{\"key\":{},\"method\":\"{}\",\"params\":{}}}",
+                "{{\"key\":{},\"method\":\"{}\",\"params\":{}{repeated}}}",
                 crate::protocol::json::quote(&request.key),
                 request.kind.method(),
                 request.params.text()

@@ -81,8 +81,12 @@ impl Client {
     }
 
     fn discover(self: &Arc<Self>) -> Result<ServerFacts> {
+        self.open_ledger()?;
         let cancel = self.life.lock().opening.clone();
-        self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))
+        let facts = self.session()?.open(&cancel, &mut |note: Note| self.note(None, note))?;
+        // Before the client is ready: whoever waited for that finds them all.
+        self.resume_tasks()?;
+        Ok(facts)
     }
 
     fn opened(self: &Arc<Self>, found: Result<ServerFacts>) {
@@ -154,11 +158,17 @@ impl Client {
             if let Some(session) = session {
                 session.end(deadline);
             }
+            // After the handles' ends: from here on other clients may have the tasks.
+            if let Some(ledger) = client.ledger.get() {
+                ledger.release();
+            }
             // Cuts what began meanwhile, too.
             client.transport.close();
             client.leave_after_transport();
         };
-        if unsent.is_empty() && !farewell {
+        // A file is not written on the thread of the host.
+        let in_file = self.settings.tasks.ledger.file.is_some();
+        if unsent.is_empty() && !farewell && !in_file {
             return end();
         }
         let ended = end.clone();
@@ -248,6 +258,14 @@ impl Client {
     pub(crate) fn facts(&self) -> Result<Arc<ServerFacts>> {
         let facts = self.life.lock().facts.clone();
         facts.ok_or_else(|| Error::new(Kind::State, "the client is not ready yet"))
+    }
+
+    /// A legacy server lost the session and began a new one: it may be another version of it by now.
+    pub(crate) fn renewed(&self, facts: ServerFacts) {
+        let mut life = self.life.lock();
+        if life.facts.is_some() {
+            life.facts = Some(Arc::new(facts));
+        }
     }
 
     /// Counts something as under way; the client ends only when it is over.

@@ -271,7 +271,9 @@ impl Mailbox {
                 }
             };
             let handler = self.handlers.lock().of(event.kind).cloned();
-            if let Some(handler) = handler {
+            if let Some(handler) = handler
+                && let Some(event) = event.current()
+            {
                 as_callback(|| handler.handle(&event));
             }
         }

@@ -29,6 +29,8 @@ pub(crate) struct CallOptions {
     pub(crate) min_poll: Option<Duration>,
     /// Whether the task is polled by itself.
     pub(crate) auto_poll: Option<bool>,
+    /// Whether the ledger keeps the task's result.
+    pub(crate) keep_result: Option<bool>,
     /// All pages of a list, as one result.
     pub(crate) all_pages: bool,
     /// Whether a kept answer will do.
@@ -51,6 +53,7 @@ impl Default for CallOptions {
             meta: None,
             min_poll: None,
             auto_poll: None,
+            keep_result: None,
             all_pages: false,
             cache: CacheUse::default(),
             validation: None,
@@ -83,6 +86,7 @@ impl CallOptions {
             meta: doc.object("meta")?.and_then(|_| raw("meta")),
             min_poll: doc.count("min_poll_ms", 0, 86_400_000)?.map(|ms| Duration::from_millis(ms as u64)),
             auto_poll: doc.flag("auto_poll")?,
+            keep_result: doc.flag("keep_result")?,
             all_pages: doc.flag("all_pages")?.unwrap_or(false),
             cache: read_cache(&mut doc)?,
             validation: read_validation(&mut doc)?,
@@ -146,6 +150,11 @@ mod tests {
         ] {
             assert_eq!(CallOptions::read(text).unwrap_err().message(), want, "{text}");
         }
+        assert_eq!(CallOptions::read(r#"{"keep_result":false}"#).unwrap().keep_result, Some(false));
+        assert_eq!(
+            CallOptions::read(r#"{"keep_result":"no"}"#).unwrap_err().message(),
+            "options.keep_result: expected true or false but found a string"
+        );
         assert_eq!(CallOptions::read(r#"{"x":1}"#).unwrap_err().message(), "options.x is not a known key");
         assert_eq!(CallOptions::read("[]").unwrap_err().message(), "options: expected an object but found an array");
     }

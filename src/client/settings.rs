@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::client::network::{self, Network};
 use crate::client::options::MOST_KEEP_MS;
+use crate::client::stored::{LedgerSettings, read_identity, read_ledger};
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -63,6 +64,7 @@ pub(crate) struct Timeouts {
 pub(crate) struct TaskSettings {
     pub enabled: bool,
     pub auto_poll: bool,
+    pub push: bool,
     pub min_poll: Duration,
     pub stop_at_ttl: bool,
     pub follow_cancel: bool,
@@ -70,6 +72,7 @@ pub(crate) struct TaskSettings {
     pub keep: Option<Duration>,
     /// What becomes of a task that asks what the host refuses and that has no form of refusal.
     pub cancel_refused: bool,
+    pub ledger: LedgerSettings,
 }
 
 /// The settings of a connection.
@@ -78,6 +81,8 @@ pub(crate) struct Settings {
     pub(crate) target: Target,
     pub(crate) network: Network,
     pub(crate) restart: RestartPolicy,
+    /// The name of the server in the ledger.
+    pub(crate) identity: Option<String>,
     pub(crate) client_info: String,
     pub(crate) era: EraChoice,
     pub(crate) timeouts: Timeouts,
@@ -112,6 +117,7 @@ impl Settings {
             target,
             network,
             restart: read_restart(&mut doc)?,
+            identity: read_identity(&mut doc)?,
             client_info: read_client(&mut doc)?,
             era: read_era(&mut doc)?,
             timeouts: read_timeouts(&mut doc)?,
@@ -156,7 +162,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "url",
     "headers",
     "server",
@@ -166,6 +172,7 @@ const KEYS: [&str; 20] = [
     "inherit_env",
     "cwd",
     "restart",
+    "identity",
     "client",
     "era",
     "timeouts",
@@ -263,11 +270,13 @@ fn read_tasks(doc: &mut Doc) -> Result<TaskSettings> {
     let tasks = TaskSettings {
         enabled: part.flag("enabled")?.unwrap_or(true),
         auto_poll: part.flag("auto_poll")?.unwrap_or(true),
+        push: part.flag("push")?.unwrap_or(true),
         min_poll: Duration::from_millis(part.count("min_poll_ms", 0, 86_400_000)?.unwrap_or(0) as u64),
         stop_at_ttl: part.word("ttl", &["follow", "stop"])? == Some("stop"),
         follow_cancel: part.word("cancel", &["follow", "let_go"])? != Some("let_go"),
         keep: part.count("keep_ms", 1, MOST_KEEP_MS)?.map(|ms| Duration::from_millis(ms as u64)),
         cancel_refused: part.word("refused", &["cancel", "wait"])? != Some("wait"),
+        ledger: read_ledger(&mut part)?,
     };
     part.finish()?;
     Ok(tasks)
@@ -489,6 +498,30 @@ mod tests {
                 r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
                 "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
             ),
+            (
+                r#"{"url":"u","tasks":{"ledger":"tasks.db"}}"#,
+                "settings.tasks.ledger: expected an object but found a string",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"file":7}}}"#,
+                "settings.tasks.ledger.file: expected a string but found a number",
+            ),
+            (r#"{"url":"u","tasks":{"ledger":{"file":""}}}"#, "settings.tasks.ledger.file: expected a path"),
+            (r#"{"url":"u","tasks":{"ledger":{"path":"x"}}}"#, "settings.tasks.ledger.path is not a known key"),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"lease_ms":1}}}"#,
+                "settings.tasks.ledger.lease_ms: expected a whole number from 300 to 315360000000 but found 1",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"keep_ended":-1}}}"#,
+                "settings.tasks.ledger.keep_ended: expected a whole number from 0 to 10000000 but found -1",
+            ),
+            (
+                r#"{"url":"u","tasks":{"ledger":{"keep_results":1}}}"#,
+                "settings.tasks.ledger.keep_results: expected true or false but found 1",
+            ),
+            (r#"{"url":"u","identity":3}"#, "settings.identity: expected a string but found a number"),
+            (r#"{"url":"u","identity":""}"#, "settings.identity: expected a name that is not empty"),
             (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
             (
                 r#"{"url":"u","timeouts":{"idle_ms":0}}"#,

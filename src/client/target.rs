@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Kind, Result, one_line};
 use crate::session::Channel;
 use crate::spawn::Spawn;
+use crate::tasks::ledger::written::digest;
 use crate::transport::http::{HttpSettings, HttpTransport};
 use crate::transport::restart::RestartPolicy;
 use crate::transport::stdio::{ChildDial, ChildSettings};
@@ -59,11 +60,32 @@ impl Target {
         Ok(target)
     }
 
-    /// The server's name for the ledger; where there is none here, the transport's origin is it.
-    pub(crate) fn url(&self) -> Option<&str> {
+    /// The server's name for the ledger, where the host gives it none. It is written to a file: what may be a secret
+    /// (the user and the query of a URL, arguments) shows in it by a digest alone. Headers and environment, which
+    /// change with each sign-in, have no part in it.
+    pub(crate) fn identity(&self) -> String {
         match self {
-            Self::Http { url, .. } => Some(url),
-            Self::Child(_) | Self::Socket(_) | Self::Stream(_) => None,
+            Self::Http { url, .. } => {
+                let (plain, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+                let (scheme, place) = plain.split_once("://").unwrap_or(("", plain));
+                let (user, host) = match place.split_once('/').map_or(place, |(host, _)| host).rfind('@') {
+                    Some(at) => (place.get(..at).unwrap_or_default(), place.get(at + 1..).unwrap_or_default()),
+                    None => ("", place),
+                };
+                let hidden = if user.is_empty() && rest.is_empty() {
+                    String::new()
+                } else {
+                    // Without the password, which may change.
+                    let user = user.split_once(':').map_or(user, |(name, _)| name);
+                    format!("#{:016x}", digest(&format!("{user} {rest}")))
+                };
+                format!("{scheme}://{host}{hidden}")
+            }
+            Self::Child(child) => {
+                let place = format!("{:?} {:?}", child.args, child.cwd);
+                format!("stdio:{}#{:016x}", child.command, digest(&place))
+            }
+            Self::Socket(url) | Self::Stream(url) => url.clone(),
         }
     }
 
@@ -270,6 +292,26 @@ mod tests {
         ] {
             assert_eq!(target(text).0.unwrap_err().message(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn an_identity_names_the_server_and_no_secret() {
+        let identity = |text: &str| target(text).0.unwrap().identity();
+        let plain = identity(r#"{"url":"https://h:1/mcp","headers":{"Authorization":"Bearer canary"}}"#);
+        assert_eq!(plain, "https://h:1/mcp");
+        let one = identity(r#"{"url":"https://u:canary@h/mcp?key=canary"}"#);
+        assert!(one.starts_with("https://h/mcp#") && !one.contains("canary") && !one.contains("u:"), "{one}");
+        assert_ne!(one, identity(r#"{"url":"https://u:canary@h/mcp?key=other"}"#));
+        assert_eq!(
+            identity(r#"{"url":"https://u:old@h/mcp?key=1"}"#),
+            identity(r#"{"url":"https://u:new@h/mcp?key=1"}"#),
+            "a new password is no new server"
+        );
+        let child = identity(r#"{"command":"npx","args":["srv","--token=canary"],"env":{"KEY":"canary"}}"#);
+        assert!(child.starts_with("stdio:npx#") && !child.contains("canary"), "{child}");
+        assert_ne!(child, identity(r#"{"command":"npx","args":["other"]}"#));
+        assert_eq!(identity(r#"{"url":"unix:///run/x"}"#), "unix:///run/x");
+        assert_eq!(identity(r#"{"url":"stream:x"}"#), "stream:x");
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Client {
 
     /// The tasks whose end was not handed out by a check yet.
     pub(crate) fn unclaimed(&self) -> Result<Vec<Record>> {
-        let mut records = self.ledger.outstanding(self.server())?;
+        let mut records = self.ledger()?.outstanding(self.server())?;
         records.retain(|record| record.end.is_some());
         Ok(records)
     }
@@ -33,27 +33,28 @@ impl Client {
         options: FollowOptions,
     ) -> Result<Held> {
         let link = self.link()?;
-        link.group.follow(seed, about, self.links(link, host, options))
+        link.group.follow(seed, about, self.links(link, host, options)?)
     }
 
-    fn links(&self, link: &Link, host: Arc<Host>, options: FollowOptions) -> Links {
-        Links { wire: link.wire.clone(), host, ledger: self.ledger.clone(), options }
+    pub(super) fn links(&self, link: &Link, host: Arc<Host>, options: FollowOptions) -> Result<Links> {
+        let ledger = self.ledger()?.clone();
+        Ok(Links { wire: link.wire.clone(), host, ledger, options })
     }
 
     /// The name of the server in the ledger.
-    fn server(&self) -> &str {
-        self.settings.target.url().unwrap_or_else(|| self.transport.origin())
+    pub(super) fn server(&self) -> &str {
+        &self.identity
     }
 
     /// What the ledger keeps of a task, beside what the call adds.
     pub(crate) fn about(&self) -> TaskAbout {
         TaskAbout {
-            server: self.server().into(),
+            server: self.identity.clone(),
             tool: String::new(),
             tool_call_id: None,
             host: None,
             arguments_digest: None,
-            keep_result: true,
+            keep_result: self.settings.tasks.ledger.keep_results,
         }
     }
 
@@ -68,7 +69,7 @@ impl Client {
         }
         let _activity = self.enter()?;
         let host = Host::new(self, None, self.settings.validation);
-        let links = self.links(link, host, self.follow_options());
+        let links = self.links(link, host, self.follow_options())?;
         let held = link.group.adopt(task_id, self.about(), links)?;
         Ok(TaskHandle::new(held.start(), self))
     }
@@ -77,6 +78,7 @@ impl Client {
         let tasks = &self.settings.tasks;
         FollowOptions {
             auto_poll: tasks.auto_poll,
+            push: tasks.push,
             min_poll: tasks.min_poll,
             stop_at_ttl: tasks.stop_at_ttl,
             follow_cancel: tasks.follow_cancel,
@@ -108,6 +110,7 @@ impl Client {
     pub(crate) fn poke(&self) {
         if let Some(link) = self.link.get() {
             link.group.poke();
+            link.session.poke();
         }
     }
 }

@@ -321,7 +321,9 @@ pub unsafe extern "C" fn mcp_call_task(call: *const mcp_call, out: *mut *mut mcp
 pub unsafe extern "C" fn mcp_call_inputs(call: *const mcp_call, out: *mut *mut mcp_text) -> mcp_status {
     // SAFETY: `out` is NULL or writable, by the contract of this function.
     unsafe {
-        text_out(Function::mcp_call_inputs, out, || Ok(write_questions(get::<Call>(call)?.object.questions().iter())))
+        text_out(Function::mcp_call_inputs, out, || {
+            Ok(write_questions(get::<Call>(call)?.object.questions().iter().map(|one| (one, false))))
+        })
     }
 }
 

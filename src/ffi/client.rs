@@ -70,8 +70,20 @@ pub const MCP_EVENT_ROOTS: i32 = 14;
 pub const MCP_EVENT_INPUT_WITHDRAWN: i32 = 15;
 /// Something failed that no call can report: error; task and snapshot where it is about one.
 pub const MCP_EVENT_ERROR: i32 = 16;
-/// A task of an earlier process, or one named by its id, is followed from now on: task, snapshot.
+/// A task of an earlier process, or one named by its id, is followed from now on: task, snapshot. Where the ledger holds
+/// its end already, MCP_EVENT_TASK_DONE follows at once, with a snapshot that is REPEATED.
 pub const MCP_EVENT_TASK_RESUMED: i32 = 17;
+/// A subscription (mcp_call_start() of subscriptions/listen) stands elsewhere now: call, number CALL_ID and SUBSCRIPTION.
+pub const MCP_EVENT_SUBSCRIPTION: i32 = 18;
+
+/// State of a subscription: the server acknowledged it; text JSON is the filter that it granted, maybe less than you asked.
+pub const MCP_SUBSCRIPTION_ACTIVE: i32 = 1;
+/// State of a subscription: its stream is gone: error; it is opened again in text JSON's retry_ms.
+pub const MCP_SUBSCRIPTION_LOST: i32 = 2;
+/// State of a subscription: active again (text JSON as with ACTIVE), after a gap: look again at what you follow.
+pub const MCP_SUBSCRIPTION_CATCH_UP: i32 = 3;
+/// State of a subscription: over, by its server, by its error, or by you; MCP_EVENT_CALL_DONE follows.
+pub const MCP_SUBSCRIPTION_ENDED: i32 = 4;
 
 /// Number of a client: the generation of the server's list of tools, from 1.
 pub const MCP_CLIENT_TOOLS_GENERATION: i32 = 1;
@@ -397,6 +409,27 @@ pub unsafe extern "C" fn mcp_client_check(
             check(&client, &filter, deadline)
         })
     }
+}
+
+/// Take the records of ended tasks of this client's server out of the ledger, acknowledged or not. Older ones go by
+/// themselves (tasks.ledger: keep_ended, keep_ms). A task that has not ended stays: see mcp_task_let_go().
+///
+/// @param client  a client that is open
+/// @param age_ms  those that ended at least so long ago, in ms; 0 for all
+/// @param count   receives how many, or NULL
+/// @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_LEDGER
+/// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_client_purge(client: *mut mcp_client, age_ms: i64, count: *mut i64) -> mcp_status {
+    fine(Function::mcp_client_purge, || {
+        let mut unwanted = 0;
+        // SAFETY: not NULL by the choice; writable by the contract of this function.
+        let count = unsafe { self::out(if count.is_null() { &raw mut unwanted } else { count }, 0) }?;
+        let age = u64::try_from(age_ms).map_err(|_| Error::new(Kind::Argument, "age_ms is negative"))?;
+        let gone = get::<Client>(client)?.object.purge(std::time::Duration::from_millis(age))?;
+        *count = i64::try_from(gone).unwrap_or(i64::MAX);
+        Ok(())
+    })
 }
 
 /// Hands out a text that `make` makes.

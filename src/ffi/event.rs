@@ -21,7 +21,7 @@ pub struct mcp_event {
     _private: [u8; 0],
 }
 
-/// Text field: the params of a notification, as JSON.
+/// Text field: the params of a notification, as JSON; of a MCP_EVENT_SUBSCRIPTION what its state says.
 pub const MCP_EVENT_TEXT_JSON: i32 = 1;
 /// Text field: the method of a notification.
 pub const MCP_EVENT_TEXT_METHOD: i32 = 2;
@@ -32,6 +32,8 @@ pub const MCP_EVENT_NUMBER_CALL_ID: i32 = 1;
 pub const MCP_EVENT_NUMBER_STATE: i32 = 2;
 /// Number field: the mcp_status that a call ended with.
 pub const MCP_EVENT_NUMBER_STATUS: i32 = 3;
+/// Number field: where a subscription stands now, MCP_SUBSCRIPTION_...
+pub const MCP_EVENT_NUMBER_SUBSCRIPTION: i32 = 4;
 
 /// The kind of an event.
 ///
@@ -78,6 +80,7 @@ pub unsafe extern "C" fn mcp_event_number(event: *const mcp_event, field: i32, o
         let number = match field {
             MCP_EVENT_NUMBER_CALL_ID => event.call_id,
             MCP_EVENT_NUMBER_STATE => event.state.map(|state| i64::from(state as i32)),
+            MCP_EVENT_NUMBER_SUBSCRIPTION => event.subscription.map(|state| i64::from(state as i32)),
             MCP_EVENT_NUMBER_STATUS => ended().map(|end| i64::from(end_status(&end))),
             other => return Err(unknown_field(other)),
         };

@@ -38,6 +38,8 @@ pub const MCP_INPUT_TASK_ID: i32 = 5;
 
 /// Number field: the id of the call that asks.
 pub const MCP_INPUT_CALL_ID: i32 = 1;
+/// Number field: 1 where an earlier process may have asked the same question already (a task that was taken up again).
+pub const MCP_INPUT_REPEATED: i32 = 2;
 
 /// The kind of a question.
 ///
@@ -59,7 +61,7 @@ pub unsafe extern "C" fn mcp_input_kind(input: *const mcp_input) -> i32 {
 /// Read a number of a question.
 ///
 /// @param input  an input handle
-/// @param field  MCP_INPUT_CALL_ID
+/// @param field  MCP_INPUT_CALL_ID or MCP_INPUT_REPEATED
 /// @param out    receives the number; not NULL
 /// @return MCP_OK, MCP_S_NONE where no call asks (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
 /// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -71,6 +73,7 @@ pub unsafe extern "C" fn mcp_input_number(input: *const mcp_input, field: i32, o
         let held = get::<Input>(input)?;
         match field {
             MCP_INPUT_CALL_ID => Ok(put_number(out, held.object.call_id())),
+            MCP_INPUT_REPEATED => Ok(put_number(out, Some(i64::from(held.object.repeated())))),
             other => Err(unknown_field(other)),
         }
     })

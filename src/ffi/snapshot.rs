@@ -66,6 +66,9 @@ pub const MCP_SNAPSHOT_POLL_INTERVAL_MS: i32 = 4;
 pub const MCP_SNAPSHOT_NEXT_POLL_MS: i32 = 5;
 /// Number field: 1 where its time to live has passed, else 0.
 pub const MCP_SNAPSHOT_OVERDUE: i32 = 6;
+/// Number field: 1 where the task has ended and its end comes from the ledger: an earlier process, or an earlier look, may
+/// have told it already; else 0.
+pub const MCP_SNAPSHOT_REPEATED: i32 = 7;
 
 /// Status of a task: the server is at work.
 pub const MCP_TASK_WORKING: i32 = 1;
@@ -120,7 +123,9 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
         MCP_SNAPSHOT_UPDATED_AT => snapshot.updated_at().map(str::to_owned),
         MCP_SNAPSHOT_TOOL_CALL_ID => about.tool_call_id.clone(),
         MCP_SNAPSHOT_CONTEXT => about.host.as_ref().map(|json| json.text().to_owned()),
-        MCP_SNAPSHOT_INPUTS => Some(write_questions(snapshot.inputs().iter().map(|input| &input.request))),
+        MCP_SNAPSHOT_INPUTS => {
+            Some(write_questions(snapshot.inputs().iter().map(|input| (&input.request, input.repeated))))
+        }
         MCP_SNAPSHOT_HISTORY => Some(snapshot.history()),
         MCP_SNAPSHOT_TOOL_RESULT => snapshot.has_ended().then(|| tool_result(snapshot).text().to_owned()),
         MCP_SNAPSHOT_JSON => snapshot.raw().map(|json| json.text().to_owned()),
@@ -132,7 +137,7 @@ fn text(snapshot: &Snapshot, field: i32) -> Result<Option<String>> {
 /// Read a number of a snapshot.
 ///
 /// @param snapshot  a snapshot handle
-/// @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_OVERDUE
+/// @param field     MCP_SNAPSHOT_STATUS to MCP_SNAPSHOT_REPEATED
 /// @param out       receives the number; not NULL
 /// @return MCP_OK, MCP_S_NONE where there is none (the number is 0), MCP_E_ARGUMENT, MCP_E_HANDLE
 /// Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
@@ -155,6 +160,7 @@ fn number(snapshot: &Snapshot, field: i32) -> Result<Option<i64>> {
         MCP_SNAPSHOT_POLL_INTERVAL_MS => snapshot.poll_interval().map(ms),
         MCP_SNAPSHOT_NEXT_POLL_MS => snapshot.next_poll_due().map(|at| ms(at.saturating_duration_since(now()))),
         MCP_SNAPSHOT_OVERDUE => Some(i64::from(snapshot.overdue())),
+        MCP_SNAPSHOT_REPEATED => Some(i64::from(snapshot.repeated())),
         other => return Err(unknown_field(other)),
     })
 }

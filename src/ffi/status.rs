@@ -87,10 +87,12 @@ pub const MCP_E_PANIC: mcp_status = -120;
 pub const MCP_E_MEMORY: mcp_status = -121;
 /// A fault of this library, please report it.
 pub const MCP_E_INTERNAL: mcp_status = -122;
+/// The ledger's file cannot be used: locked, not writable, full, damaged, foreign or of a newer version.
+pub const MCP_E_LEDGER: mcp_status = -123;
 
 /// Every code with its name, for mcp_status_name() and the tests that hold wrappers to it.
 /// cbindgen:ignore
-pub(super) const NAMES: [(mcp_status, &std::ffi::CStr); 40] = [
+pub(super) const NAMES: [(mcp_status, &std::ffi::CStr); 41] = [
     (MCP_OK, c"MCP_OK"),
     (MCP_S_TIMEOUT, c"MCP_S_TIMEOUT"),
     (MCP_S_ALREADY_DONE, c"MCP_S_ALREADY_DONE"),
@@ -131,6 +133,7 @@ pub(super) const NAMES: [(mcp_status, &std::ffi::CStr); 40] = [
     (MCP_E_PANIC, c"MCP_E_PANIC"),
     (MCP_E_MEMORY, c"MCP_E_MEMORY"),
     (MCP_E_INTERNAL, c"MCP_E_INTERNAL"),
+    (MCP_E_LEDGER, c"MCP_E_LEDGER"),
 ];
 
 #[cfg(test)]
@@ -175,6 +178,7 @@ mod tests {
             (Kind::Panic, MCP_E_PANIC),
             (Kind::Memory, MCP_E_MEMORY),
             (Kind::Internal, MCP_E_INTERNAL),
+            (Kind::Ledger, MCP_E_LEDGER),
         ] {
             assert_eq!(kind.status(), status, "{kind:?}");
             assert!(NAMES.iter().any(|(number, _)| *number == status), "{kind:?}");

@@ -5,12 +5,13 @@ use std::ffi::c_char;
 use crate::client::input::read_answers;
 use crate::client::{Client, TaskHandle, Until, Waited, WaitedMany, wait_from_ms, wait_many};
 use crate::error::{Error, Kind, Result};
-use crate::ffi::client::mcp_client;
+use crate::ffi::client::{mcp_client, text_out};
 use crate::ffi::guard::{Function, fine, status};
 use crate::ffi::handle::{free, get, put};
 use crate::ffi::snapshot::mcp_snapshot;
 use crate::ffi::status::{MCP_OK, MCP_S_ALREADY_DONE, MCP_S_TIMEOUT, mcp_status};
 use crate::ffi::text::{name_in, out, text_in};
+use crate::ffi::text_object::mcp_text;
 
 /// A task (extension io.modelcontextprotocol/tasks).
 pub struct mcp_task {
@@ -22,7 +23,8 @@ pub struct mcp_task {
 /// @param client   a client that is open
 /// @param task_id  the server's id, NUL-terminated
 /// @param out      receives a task handle of your own; not NULL
-/// @return MCP_OK, MCP_E_ARGUMENT, MCP_E_STATE, MCP_E_CLOSED. Whether the server knows the task shows at its first poll
+/// @return MCP_OK, MCP_E_ARGUMENT, MCP_E_CLOSED; MCP_E_STATE where the client is not open (with a ledger in a file: not
+///         ready) or another process follows the task; MCP_E_LEDGER. Whether the server knows the task shows at its first poll
 /// Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcp_task_open(
@@ -238,6 +240,50 @@ pub unsafe extern "C" fn mcp_task_acknowledge(task: *mut mcp_task) -> mcp_status
             return Err(Error::new(Kind::State, "the task has not ended"));
         }
         Ok(if task.acknowledge()? { MCP_OK } else { MCP_S_ALREADY_DONE })
+    })
+}
+
+/// Hand out all that the ledger would keep of a task, as a JSON object, for a host that keeps its tasks in a store of its
+/// own. mcp_task_import() takes it back, in this process or a later one.
+///
+/// A result that is not to be kept (keep_results, keep_result) is not in it; an answer that the server has not
+/// acknowledged yet is. Members may be added.
+///
+/// @param task  a task handle
+/// @param out   receives a text of your own; not NULL
+/// @return MCP_OK, MCP_E_HANDLE
+/// Ownership: free *out with mcp_text_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_export(task: *const mcp_task, out: *mut *mut mcp_text) -> mcp_status {
+    // SAFETY: as this function's own contract.
+    unsafe { text_out(Function::mcp_task_export, out, || Ok(get::<TaskHandle>(task)?.object.export())) }
+}
+
+/// Take up a task from what mcp_task_export() wrote. What the client's ledger knows of the task counts more.
+///
+/// It is followed from now on (MCP_EVENT_TASK_RESUMED); where it had ended, its end comes again, marked as repeated.
+///
+/// @param client  a client that is ready, of the same server (settings.identity)
+/// @param record  a JSON object
+/// @param length  its length in bytes
+/// @param out     receives a task handle of your own; not NULL
+/// @return MCP_OK; MCP_E_ARGUMENT for what is no record or one of another server; MCP_E_STATE where the client is not ready
+///         or another process follows the task; MCP_E_UNSUPPORTED for a record of a newer version; MCP_E_LEDGER; MCP_E_CLOSED
+/// Ownership: free *out with mcp_task_free().   Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcp_task_import(
+    client: *mut mcp_client,
+    record: *const c_char,
+    length: usize,
+    out: *mut *mut mcp_task,
+) -> mcp_status {
+    fine(Function::mcp_task_import, || {
+        // SAFETY: NULL or writable, by the contract of this function.
+        let out = unsafe { self::out(out, std::ptr::null_mut()) }?;
+        // SAFETY: NULL or readable for its length, by the contract of this function.
+        let record = unsafe { text_in(record, length, "record") }?;
+        *out = put(get::<Client>(client)?.object.import(record)?)?;
+        Ok(())
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use crate::error::{Error, Kind};
 use crate::ffi::client::text_out;
 use crate::ffi::guard::{Function, fine};
 use crate::ffi::handle::free;
@@ -57,6 +58,9 @@ pub unsafe extern "C" fn mcp_uri_template_expand(
     unsafe {
         text_out(Function::mcp_uri_template_expand, out, || {
             let uri_template = name_in(uri_template, "uri_template")?;
+            if uri_template.is_empty() {
+                return Err(Error::new(Kind::Argument, "uri_template is empty"));
+            }
             let variables = text_in(variables, length, "variables")?;
             uri_template::expand(uri_template, if variables.is_empty() { "{}" } else { variables })
         })

@@ -6,6 +6,7 @@
 
 mod fork;
 mod fp;
+mod life;
 pub(crate) mod pipe;
 pub(crate) mod process;
 mod signals;
@@ -14,8 +15,9 @@ mod wake;
 
 pub(crate) use fork::is_forked;
 pub(crate) use fp::{FpGuard, as_host};
+pub(crate) use life::{is_gone, process_name};
 pub(crate) use signals::block_signals;
-pub(crate) use time::boot_time;
+pub(crate) use time::{boot_id, boot_time};
 pub(crate) use wake::WakeHandle;
 
 /// The id of this process; changes in a forked child.

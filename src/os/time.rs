@@ -33,3 +33,12 @@ pub(crate) fn boot_time() -> Duration {
     // SAFETY: takes nothing and cannot fail.
     Duration::from_millis(unsafe { GetTickCount64() })
 }
+
+/// What names this run of the system, where it tells: another one means that all processes of before are gone.
+pub(crate) fn boot_id() -> Option<String> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}

@@ -235,7 +235,7 @@ pub fn write_cancelled(id: i64, reason: &str) -> String {
 }
 
 /// The members of a `params` object that the host gave, apart from its `_meta`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Params {
     /// The members as text, with a trailing comma where there is any: ready to stand before `"_meta":`.
     pub body: String,

@@ -17,6 +17,12 @@ pub const CANCELLED: &str = "notifications/cancelled";
 pub const SET_LEVEL: &str = "logging/setLevel";
 /// `ping`, of the legacy revisions.
 pub const PING: &str = "ping";
+/// `subscriptions/listen`.
+pub const LISTEN: &str = "subscriptions/listen";
+/// `resources/subscribe`, of the legacy revisions.
+pub const SUBSCRIBE: &str = "resources/subscribe";
+/// `resources/unsubscribe`, of the legacy revisions.
+pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// `resources/read`.
 pub const RESOURCES_READ: &str = "resources/read";
 /// `notifications/resources/updated`.
@@ -60,7 +66,7 @@ pub fn only_reads(method: &str) -> bool {
 /// True where sending the same request twice has the effect of sending it once: a failure leaves nothing unknown.
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
-    only_reads(method) || matches!(method, INITIALIZE | TASKS_UPDATE | TASKS_CANCEL)
+    only_reads(method) || matches!(method, INITIALIZE | TASKS_UPDATE | TASKS_CANCEL | LISTEN | SUBSCRIBE | UNSUBSCRIBE)
 }
 
 /// The array member of a paginated list result.

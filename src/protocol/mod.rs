@@ -19,6 +19,7 @@ pub mod page;
 pub mod route;
 pub mod schema;
 mod split;
+pub mod subscription;
 pub mod task;
 pub mod uri_template;
 pub mod version;

@@ -9,6 +9,8 @@ use crate::protocol::input::{InputRequest, read_requests};
 use crate::protocol::json::{Json, Members};
 use crate::protocol::meta::IMMEDIATE_RESPONSE;
 
+/// `notifications/tasks`: the server tells of a task by itself.
+pub const NOTIFICATION: &str = "notifications/tasks";
 /// The name of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

@@ -20,6 +20,7 @@ use crate::session::request::{Note, Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
+use crate::session::subscription::{Asking, Driver, Nudge, SubscriptionNews};
 use crate::transport::{Scope, Transport};
 
 /// A session with a server.
@@ -29,6 +30,7 @@ pub(crate) struct Session {
     means: Means,
     known: Arc<Known>,
     stage: Mutex<Stage>,
+    nudge: Arc<Nudge>,
 }
 
 /// Where a session stands.
@@ -45,7 +47,7 @@ impl Session {
     /// A session over this transport; touches nothing.
     pub(crate) fn new(transport: Arc<dyn Transport>, settings: SessionSettings, means: Means) -> Self {
         let known = Arc::new(Known::new(&settings.limits));
-        Self { transport, settings, means, known, stage: Mutex::new(Stage::New) }
+        Self { transport, settings, means, known, stage: Mutex::new(Stage::New), nudge: Arc::default() }
     }
 
     /// Finds out which era the server speaks, where that is open, and asks it who it is.
@@ -86,6 +88,22 @@ impl Session {
     ) -> Result<Answer> {
         let speaker = self.speaker()?;
         self.masked(self.recall(&*speaker).ask(request, retry, scope, &mut self.quiet(notes)))
+    }
+
+    /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`]. The request is made
+    /// anew for each of its streams.
+    ///
+    /// # Errors
+    /// The server's refusal, or the end of the limits or of the token; a stream that is cut is opened again.
+    pub(crate) fn subscribe(&self, request: &Asking<'_>, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let speaker = self.speaker()?;
+        let driver = Driver { speaker: &*speaker, clock: &*self.means.clock, nudge: &self.nudge };
+        self.masked(driver.run(request, scope, &mut self.quiet(notes)))
+    }
+
+    /// Subscriptions that wait for their next try make it now.
+    pub(crate) fn poke(&self) {
+        self.nudge.poke();
     }
 
     /// All pages of a list method as one result with the one array member. Each page is asked for with the members and
@@ -211,7 +229,12 @@ impl Session {
         move |note| {
             notes.note(match note {
                 Note::Oddity(line) => Note::Oddity(mask(&line, &self.settings.secrets)),
+                Note::Subscription(news) => Note::Subscription(SubscriptionNews {
+                    error: news.error.map(|error| error.masked(&self.settings.secrets)),
+                    ..news
+                }),
                 note @ (Note::Progress(_)
+                | Note::ProgressOf { .. }
                 | Note::Log(_)
                 | Note::Other { .. }
                 | Note::Asked(_)

@@ -312,7 +312,8 @@ impl Transport for Channel {
         if outgoing.life == 0 {
             self.set_legacy(&life, false);
         }
-        let ticket = life.pending().open(id, outgoing.token).map_err(|why| why.fault(Sent::No))?;
+        let opened = life.pending().open(id, outgoing.token, sink.lasts());
+        let ticket = opened.map_err(|why| why.fault(Sent::No))?;
         ticket.hook(scope.cancel).map_err(|Cancelled(why)| Fault::Cancelled { why, sent: Sent::No })?;
         match life.send(outgoing.body, scope) {
             Ok(()) => self.wait(&life, &ticket, scope, sink),

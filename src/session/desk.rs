@@ -14,9 +14,11 @@ use crate::protocol::legacy_task::{LegacyTask, related_task};
 use crate::protocol::limits::Limits;
 use crate::protocol::method;
 use crate::session::legacy::Legacy;
+use crate::session::progress::Tokens;
 use crate::session::request::{Note, Notes};
 use crate::session::settings::{Means, Outside, Patience, SessionSettings};
 use crate::session::standing::Standing;
+use crate::session::subscribers::Subscribers;
 use crate::session::verdict::judge;
 use crate::transport::{Fault, Outgoing, Scope, Transport};
 
@@ -38,6 +40,8 @@ pub(super) struct Desk {
     means: Means,
     limits: Limits,
     life: Arc<CancelToken>,
+    subscribers: Subscribers,
+    tokens: Arc<Tokens>,
 }
 
 impl Desk {
@@ -49,7 +53,8 @@ impl Desk {
         life: Arc<CancelToken>,
     ) -> Arc<Self> {
         let (patience, limits) = (settings.patience, settings.limits.clone());
-        Arc::new(Self { legacy, transport, patience, means, limits, life })
+        let (subscribers, tokens) = (Subscribers::default(), Arc::default());
+        Arc::new(Self { legacy, transport, patience, means, limits, life, subscribers, tokens })
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -58,6 +63,31 @@ impl Desk {
 
     pub(super) fn outside(&self) -> Arc<dyn Outside> {
         self.means.outside.clone()
+    }
+
+    /// Who hears what the server tells everybody.
+    pub(super) fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
+    /// The open requests that want progress.
+    pub(super) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
+    }
+
+    /// Takes a notification that a subscription wants; false for any other.
+    pub(super) fn subscribed(&self, of_method: &str, params: &Json, notes: &mut dyn Notes) -> bool {
+        let line = "more notifications came for a subscription than it could take; the oldest was dropped";
+        self.subscribers.offer(of_method, params, || notes.note(Note::Oddity(line.into())))
+    }
+
+    /// Takes progress that came beside the stream of its request; [`None`] for a token that is not open.
+    pub(super) fn progressed(&self, params: &Json) -> Option<Note> {
+        let token = params.members().ok().and_then(|members| members.some("progressToken").map(str::to_owned))?;
+        let call = self.tokens.beat(&token, self.means.clock.now())?;
+        // A request of the library's own has nobody to tell.
+        let nobody = || Note::Oddity("the server told progress that nobody asked for".into());
+        Some(call.map_or_else(nobody, |call| Note::ProgressOf { call, params: params.clone() }))
     }
 
     /// Takes a request of the server's; `id` is its id as JSON text.

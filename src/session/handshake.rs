@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::cancel::CancelToken;
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
-use crate::protocol::capability::{Initialized, read_initialized};
+use crate::protocol::capability::{Initialized, ServerFacts, read_initialized};
 use crate::protocol::json::{Members, quote};
 use crate::protocol::jsonrpc::{write_legacy_request, write_notification};
 use crate::protocol::legacy_task::{Offer, offers};
 use crate::protocol::method;
-use crate::protocol::version::{LEGACY, common_legacy, has_task_calls};
+use crate::protocol::version::{Era, LEGACY, common_legacy, has_task_calls};
 use crate::session::legacy::Legacy;
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::opening::unknown_version;
@@ -18,6 +18,12 @@ use crate::session::request::{Note, Notes, Request};
 use crate::session::standing::{Standing, Turn};
 use crate::session::verdict::judge;
 use crate::transport::{Fault, Outgoing, Scope};
+
+/// What the server says of itself, for the host.
+pub(super) fn facts(said: Initialized, version: &str) -> ServerFacts {
+    let Initialized { info, instructions, capabilities, .. } = said;
+    ServerFacts { era: Era::Legacy, version: version.to_owned(), info, instructions, capabilities }
+}
 
 /// The server's answer to `initialize`.
 pub(super) struct Greeting {
@@ -102,8 +108,9 @@ impl Legacy {
         };
         let standing = greeting.standing(lead.number(), version);
         self.establish(&standing, &greeting, scope, notes)?;
+        self.learn(&greeting.said.capabilities);
         lead.stands(standing.clone());
-        self.listen(&standing);
+        self.listen_to(&standing);
         Ok(greeting.said)
     }
 

@@ -53,8 +53,14 @@ impl Inbox {
             Ok(Message::Notification { method, params }) => {
                 if self.desk.withdrawn(&self.standing, (&method, &params), notes)
                     || self.desk.told(&method, &params, notes)
+                    || self.desk.subscribed(&method, &params, notes)
                 {
                     return;
+                }
+                if let Some(note) =
+                    (method == "notifications/progress").then(|| self.desk.progressed(&params)).flatten()
+                {
+                    return notes.note(note);
                 }
                 notes.note(match method.as_str() {
                     "notifications/message" => Note::Log(params),

@@ -23,6 +23,7 @@ use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
 use crate::session::desk::Desk;
+use crate::session::handshake::facts;
 use crate::session::inbox::{Ajar, Inbox};
 use crate::session::jobs::Jobs;
 use crate::session::known::{Known, NO_LIFE};
@@ -56,6 +57,8 @@ pub(super) struct Legacy {
     /// The least level of log messages wanted: of the settings, or set by the host since.
     pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
+    /// What the server said that it can, the last time.
+    said: Mutex<Json>,
 }
 
 /// How a request failed.
@@ -86,11 +89,25 @@ impl Legacy {
             life: life.clone(),
             level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
+            said: Mutex::new(Json::trusted("{}")),
         })
     }
 
-    pub(super) fn myself(&self) -> Option<Arc<Self>> {
+    pub(super) fn me(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
+    }
+
+    /// Whether the session is not ended by the client.
+    pub(super) fn is_open(&self) -> bool {
+        self.life.cancelled().is_none()
+    }
+
+    pub(super) fn capabilities(&self) -> Json {
+        self.said.lock().clone()
+    }
+
+    pub(super) fn learn(&self, capabilities: &Json) {
+        *self.said.lock() = capabilities.clone();
     }
 
     pub(super) fn next_id(&self) -> i64 {
@@ -122,6 +139,8 @@ impl Legacy {
         let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
+        let hold = scope.cancel.hold();
+        let _open = token.as_deref().map(|token| self.desk.tokens().open(token, request.call, hold));
         let mut reply = LegacyReply::new(id, token.clone(), &self.desk, standing.clone(), notes);
         let exchanged = self.transport.exchange(
             Outgoing { life: standing.life, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
@@ -205,13 +224,17 @@ impl Legacy {
                 let done = self.greet(scope, notes).and_then(|greeting| {
                     let version = self.known(&greeting)?;
                     let standing = greeting.standing(lead.number(), version);
-                    self.establish(&standing, &greeting, scope, notes).map(|()| standing)
+                    self.establish(&standing, &greeting, scope, notes)?;
+                    self.learn(&greeting.said.capabilities);
+                    Ok((standing, facts(greeting.said, version)))
                 });
                 match done {
-                    Ok(standing) => {
+                    Ok((standing, facts)) => {
                         lead.stands(standing.clone());
                         self.jobs.renewed(standing.number);
-                        self.listen(&standing);
+                        self.listen_to(&standing);
+                        self.means.outside.renewed(facts);
+                        self.desk.subscribers().lost(standing.number - 1);
                         Ok(())
                     }
                     Err(error) => {
@@ -225,7 +248,7 @@ impl Legacy {
 
     /// Starts to listen to what belongs to no request, on a thread of its own. Returns once the server has the stream,
     /// or soon after: a question that it asks before would be lost.
-    pub(super) fn listen(&self, standing: &Arc<Standing>) {
+    pub(super) fn listen_to(&self, standing: &Arc<Standing>) {
         let Some(me) = self.me.upgrade() else {
             return;
         };
@@ -244,7 +267,8 @@ impl Legacy {
         let scope =
             Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
         let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
-            Ok(()) => return,
+            // What carried the session is over, and so is the session.
+            Ok(()) => return self.desk.subscribers().lost(standing.number),
             Err(fault) => fault,
         };
         // Nobody waits for a stream that is not there.
@@ -301,6 +325,16 @@ impl Legacy {
         Some(InputRound { requests, unknown: Vec::new(), state: None })
     }
 
+    /// The session that stands, begun anew where the channel is another one by now.
+    pub(super) fn ready(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Arc<Standing>> {
+        let standing = self.standing()?;
+        if standing.life == self.transport.life() {
+            return Ok(standing);
+        }
+        self.renew(&standing, scope, notes)?;
+        self.standing()
+    }
+
     pub(super) fn standing(&self) -> Result<Arc<Standing>> {
         self.standings.current().ok_or_else(|| Error::new(Kind::State, "the session is not open"))
     }
@@ -347,6 +381,10 @@ impl Speaker for Legacy {
                 return Err(failed.verdict.error);
             }
         }
+    }
+
+    fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        self.hear(request, scope, notes)
     }
 
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {

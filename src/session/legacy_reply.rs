@@ -51,7 +51,8 @@ impl<'a> LegacyReply<'a> {
             }
             Ok(Message::Notification { method, params })
                 if self.desk.withdrawn(&self.standing, (method, params), self.reply.notes())
-                    || self.desk.told(method, params, self.reply.notes()) =>
+                    || self.desk.told(method, params, self.reply.notes())
+                    || self.desk.subscribed(method, params, self.reply.notes()) =>
             {
                 Flow::More
             }

@@ -305,7 +305,7 @@ impl Legacy {
 
     /// Fetches what an ended task ended with, on a worker. Where that fails, the next poll comes to it.
     fn fetch(&self, status: Box<LegacyTask>) {
-        let Some(me) = self.myself() else {
+        let Some(me) = self.me() else {
             return;
         };
         let work = move || {
@@ -325,7 +325,7 @@ impl Legacy {
     /// "When the requestor encounters the `input_required` status, it SHOULD preemptively call `tasks/result`": what it
     /// asks comes on that stream, or on any other.
     fn open_stream(&self, id: &str) {
-        let Some((me, token)) = self.myself().and_then(|me| Some((me, self.jobs.open_stream(id)?))) else {
+        let Some((me, token)) = self.me().and_then(|me| Some((me, self.jobs.open_stream(id)?))) else {
             return;
         };
         let (task, own) = (id.to_owned(), token.clone());

@@ -181,7 +181,7 @@ impl Life {
 
     fn guest(&self, text: String) {
         if !self.guests.push(text) {
-            self.odd("more requests came from the server than could be taken; the oldest was dropped");
+            self.odd("more messages came from the server than could be taken; the oldest was dropped");
         }
     }
 
@@ -206,8 +206,9 @@ impl Life {
                 Some(id) => self.pass(Some(id), text, "a log message"),
                 None => self.apart(text),
             },
-            // It may ask for a request, which the link's thread must not make.
-            Route::TaskStatus if legacy => self.guest(text),
+            // It may be a subscription's, which the one that listens knows, or ask for a request, which the link's thread
+            // must not make.
+            Route::Notification | Route::TaskStatus if legacy => self.guest(text),
             Route::Notification | Route::Request | Route::TaskStatus => self.apart(text),
             Route::Nothing(why) => self.odd_line(why),
         }

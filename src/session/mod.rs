@@ -13,7 +13,9 @@
 //! that pick the answer out of the frames; `channel.rs`, `life.rs`, `pending.rs`, `guests.rs` a two-way channel with many requests in
 //! flight, as a transport; `verdict.rs` from a fault to an error, and whether once more is allowed; `tools.rs` what is
 //! known of the server's tools; `known.rs` what is known of its lists and resources, with `cache.rs` (the answers that are
-//! kept) and `recall.rs` (requests that may be answered from there); `pages.rs` whole lists; `rounds.rs` input rounds.
+//! kept) and `recall.rs` (requests that may be answered from there); `pages.rs` whole lists; `rounds.rs` input rounds;
+//! `subscription.rs` a subscription's life, over streams that come and go (`hearing.rs` the modern sink; `legacy_listen.rs`
+//! and `subscribers.rs` what the legacy era has instead); `progress.rs` whose a stray progress is.
 
 mod any;
 mod cache;
@@ -22,10 +24,12 @@ mod desk;
 mod era;
 mod guests;
 mod handshake;
+mod hearing;
 mod inbox;
 mod jobs;
 mod known;
 mod legacy;
+mod legacy_listen;
 mod legacy_reply;
 mod legacy_tasks;
 mod life;
@@ -33,6 +37,7 @@ mod modern;
 mod opening;
 mod pages;
 mod pending;
+mod progress;
 mod recall;
 mod remembered;
 mod reply;
@@ -41,6 +46,8 @@ mod rounds;
 mod settings;
 mod speaker;
 mod standing;
+mod subscribers;
+mod subscription;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -55,3 +62,4 @@ pub(crate) use remembered::Verdicts;
 pub(crate) use request::{CacheUse, Note, Request, TaskWish};
 pub(crate) use rounds::Retry;
 pub(crate) use settings::{EraChoice, Means, Outside, Patience, SessionSettings};
+pub(crate) use subscription::SubscriptionState;

@@ -17,6 +17,7 @@ use crate::protocol::method::{self, ListKind};
 use crate::protocol::task::Task;
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
+use crate::session::hearing::Hearing;
 use crate::session::known::Known;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
@@ -26,7 +27,15 @@ use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, LinkKind, Outgoing, Scope, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
+
+/// A request as it goes out.
+struct Sending<'a> {
+    id: i64,
+    request: &'a Request,
+    retry: &'a Retry,
+    meta: &'a str,
+}
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
 const INVALID_PARAMS: i64 = -32602;
@@ -130,6 +139,16 @@ impl Speaker for Modern {
         }
     }
 
+    fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let meta = self.meta.write(request.params.meta.as_deref(), None)?;
+        let mut hearing = Hearing::new(id, &self.limits, notes);
+        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta };
+        let exchanged = self.post(&sending, scope, &mut hearing);
+        let (outcome, passed_over) = hearing.into_outcome();
+        self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
+    }
+
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
         let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
         let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
@@ -194,8 +213,17 @@ impl Modern {
         let stop = |error| Verdict { error, once_more: false };
         let meta = if request.task.never { &self.plain_meta } else { &self.meta };
         let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let token = progress_token(&meta);
-        let message = write_request(id, &request.method, [&request.params.body, retry.members()], &meta);
+        let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
+        let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
+        let (outcome, passed_over) = reply.into_outcome();
+        self.settle(request, outcome, passed_over, exchanged)
+    }
+
+    /// Sends a request whose answer goes to the sink.
+    fn post(&self, sending: &Sending<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
+        let Sending { id, request, retry, meta } = *sending;
+        let token = progress_token(meta);
+        let message = write_request(id, &request.method, [&request.params.body, retry.members()], meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
         let method_value = safe_value(&request.method);
@@ -206,13 +234,22 @@ impl Modern {
             headers.push(("Mcp-Name", name.as_ref()));
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
-        let exchanged = self.transport.exchange(
+        self.transport.exchange(
             Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
             scope,
-            &mut reply,
-        );
-        let (outcome, passed_over) = reply.into_outcome();
+            sink,
+        )
+    }
+
+    /// What an exchange came to.
+    fn settle(
+        &self,
+        request: &Request,
+        outcome: Option<Result<Json>>,
+        passed_over: Option<Error>,
+        exchanged: Result<(), Fault>,
+    ) -> Result<Json, Verdict> {
+        let stop = |error| Verdict { error, once_more: false };
         match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),

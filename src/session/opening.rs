@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result, one_line};
 use crate::protocol::capability::{Discovered, ServerFacts, read_discovered};
 use crate::protocol::version::{Era, LEGACY, MODERN};
 use crate::session::era::{Evidence, LegacyStep, ProbeStep, Verdict, Why, classify, evidence_of};
-use crate::session::handshake::Greeting;
+use crate::session::handshake::{Greeting, facts};
 use crate::session::known::Known;
 use crate::session::legacy::Legacy;
 use crate::session::modern::{Modern, no_version};
@@ -227,14 +227,7 @@ impl<'a> Opening<'a> {
         let said = legacy.settle(greeting, version, &scope, notes)?;
         let what = if self.old_stream { Remembered::OldStream } else { Remembered::Legacy };
         self.means.verdicts.remember(self.settings.key, what);
-        let facts = ServerFacts {
-            era: Era::Legacy,
-            version: version.to_owned(),
-            info: said.info,
-            instructions: said.instructions,
-            capabilities: said.capabilities,
-        };
-        Ok((legacy.clone(), facts))
+        Ok((legacy.clone(), facts(said, version)))
     }
 }
 

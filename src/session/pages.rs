@@ -25,7 +25,7 @@ pub(super) fn list_all(
     let (mut items, mut seen, mut body) = (Vec::new(), HashSet::new(), list.params.body.clone());
     for _ in 0..most {
         let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
-        let request = Request { params, cache, ..Request::new(of_method, "{}")? };
+        let request = Request { params, cache, call: list.call, ..Request::new(of_method, "{}")? };
         let result = match ask(&request)? {
             Answer::Complete(result) => result,
             Answer::InputRequired(_) | Answer::Task(_) => {

@@ -69,8 +69,8 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Opens a request. Whether the channel is over is tested under the lock that inserts, so none is forgotten.
-    pub(super) fn open(self: &Arc<Self>, id: i64, token: Option<&str>) -> Result<Ticket, Gone> {
-        let slot = Arc::new(Slot::default());
+    pub(super) fn open(self: &Arc<Self>, id: i64, token: Option<&str>, lasting: bool) -> Result<Ticket, Gone> {
+        let slot = Arc::new(Slot { lasting, ..Slot::default() });
         let token = token.map(|token| bare(token).to_owned());
         let mut table = self.table.lock();
         if let Some(why) = &table.over {
@@ -130,10 +130,11 @@ impl Pending {
         self.table.lock().tokens.get(bare(token)).copied()
     }
 
-    /// The open request, where there is just one.
+    /// The open request, where there is just one. A subscription is none: it is open all the time.
     pub(super) fn only(&self) -> Option<i64> {
         let table = self.table.lock();
-        (table.open.len() == 1).then(|| table.open.keys().next().copied()).flatten()
+        let mut open = table.open.iter().filter(|(_, slot)| !slot.lasting).map(|(id, _)| *id);
+        open.next().filter(|_| open.next().is_none())
     }
 
     /// The open requests.
@@ -206,6 +207,7 @@ struct SlotState {
 struct Slot {
     state: Mutex<SlotState>,
     news: Condvar,
+    lasting: bool,
 }
 
 impl Slot {
@@ -328,19 +330,22 @@ mod tests {
     #[test]
     fn br_12_a_late_doubled_or_unknown_answer_has_its_name() {
         let (pending, cancel) = (Arc::new(Pending::default()), CancelToken::new());
-        let (one, two) = (pending.open(1, None).unwrap(), pending.open(2, None).unwrap());
+        let (one, two) = (pending.open(1, None, false).unwrap(), pending.open(2, None, false).unwrap());
         assert_eq!(pending.settle(2, "b".into()), Settled::Delivered);
         assert_eq!(pending.settle(2, "b again".into()), Settled::Twice);
         assert_eq!(pending.settle(3, "c".into()), Settled::Unknown);
         assert_eq!(frame(&two, &cancel), "b");
         assert_eq!(pending.only(), Some(1));
+        let subscription = pending.open(9, None, true).unwrap();
+        assert_eq!(pending.only(), Some(1), "a subscription does not count");
+        drop(subscription);
         drop(one);
         assert_eq!(pending.settle(1, "a".into()), Settled::Late);
         assert_eq!(pending.only(), None);
         drop(two);
         assert_eq!(pending.settle(2, "b".into()), Settled::Twice);
         for id in 10..5000 {
-            drop(pending.open(id, None).unwrap());
+            drop(pending.open(id, None, false).unwrap());
         }
         assert_eq!(pending.settle(1, "a".into()), Settled::Unknown);
         assert_eq!(pending.table.lock().tombs.len(), MOST_TOMBS);
@@ -349,7 +354,7 @@ mod tests {
     #[test]
     fn br_13_a_burst_of_notes_is_bounded_and_the_answer_is_kept() {
         let (pending, cancel) = (Arc::new(Pending::default()), CancelToken::new());
-        let ticket = pending.open(1, Some("\"tok\"")).unwrap();
+        let ticket = pending.open(1, Some("\"tok\""), false).unwrap();
         let mut told = 0;
         for number in 0..10_000 {
             assert_eq!(pending.by_token("\"tok\""), Some(1));
@@ -370,27 +375,27 @@ mod tests {
     #[test]
     fn the_end_of_the_channel_ends_all_and_lets_what_came_before_through() {
         let (pending, cancel) = (Arc::new(Pending::default()), CancelToken::new());
-        let (one, two) = (pending.open(1, None).unwrap(), pending.open(2, None).unwrap());
+        let (one, two) = (pending.open(1, None, false).unwrap(), pending.open(2, None, false).unwrap());
         pending.settle(1, "a".into());
         assert!(pending.close(&Gone::Lost("x".into())));
         assert!(!pending.close(&Gone::Closed));
         assert_eq!(frame(&one, &cancel), "a");
         assert!(matches!(two.next(&scope(&cancel), &SystemClock), Next::Gone(Gone::Lost(_))));
-        assert_eq!(pending.open(3, None).err(), Some(Gone::Lost("x".into())));
+        assert_eq!(pending.open(3, None, false).err(), Some(Gone::Lost("x".into())));
     }
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "the race needs a second thread")]
     fn a_cancel_ends_a_wait() {
         let (pending, cancel) = (Arc::new(Pending::default()), Arc::new(CancelToken::new()));
-        let ticket = pending.open(1, None).unwrap();
+        let ticket = pending.open(1, None, false).unwrap();
         ticket.hook(&cancel).unwrap();
         let there = cancel.clone();
         let racer = std::thread::spawn(move || there.cancel(Why::Host));
         let next = ticket.next(&scope(&cancel), &SystemClock);
         assert!(matches!(next, Next::Cancelled(Why::Host)), "{next:?}");
         assert!(racer.join().unwrap());
-        let refused = pending.open(2, None).unwrap();
+        let refused = pending.open(2, None, false).unwrap();
         assert!(refused.hook(&cancel).is_err());
     }
 }

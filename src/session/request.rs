@@ -8,9 +8,10 @@ use crate::protocol::jsonrpc::{Params, take_params};
 use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::session::desk::Question;
+use crate::session::subscription::SubscriptionNews;
 
 /// A request as the host means it, before ids, `_meta` and headers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// The method.
     pub method: String,
@@ -20,6 +21,8 @@ pub(crate) struct Request {
     pub arguments: Option<Json>,
     /// Whether progress is wanted.
     pub progress: bool,
+    /// The client's number of the call that it belongs to.
+    pub call: Option<i64>,
     /// Whether a kept answer will do, and whether this one is kept.
     pub cache: CacheUse,
     /// Whether the answer may be a task.
@@ -57,8 +60,8 @@ impl Request {
     pub(crate) fn new(method: &str, params: &str) -> Result<Self> {
         let arguments = (method == method::TOOLS_CALL).then(|| tool_arguments(params)).flatten();
         let params = take_params(params, method::name_member(method))?;
-        let (cache, task) = Default::default();
-        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache, task })
+        let (cache, task, call) = Default::default();
+        Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache, task, call })
     }
 
     /// A tool call; `arguments` is the text of a JSON object.
@@ -66,9 +69,9 @@ impl Request {
         let quoted = crate::protocol::json::quote(name);
         let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
-        let (cache, task) = Default::default();
+        let (cache, task, call) = Default::default();
         let (method, arguments) = (method::TOOLS_CALL.to_owned(), Some(arguments.clone()));
-        Self { method, params, arguments, progress: false, cache, task }
+        Self { method, params, arguments, progress: false, cache, task, call }
     }
 }
 
@@ -82,6 +85,15 @@ fn tool_arguments(params: &str) -> Option<Json> {
 pub(crate) enum Note {
     /// `notifications/progress` of this request: its params.
     Progress(Json),
+    /// The same of another request, which came beside its stream: its call's number and the params.
+    ProgressOf {
+        /// [`Request::call`].
+        call: i64,
+        /// The params.
+        params: Json,
+    },
+    /// A subscription stands elsewhere now.
+    Subscription(SubscriptionNews),
     /// `notifications/message`: its params.
     Log(Json),
     /// Any other notification.

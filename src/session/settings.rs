@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cancel::CancelToken;
 use crate::clock::{Budget, Clock, Deadline};
-use crate::protocol::capability::ClientCapabilities;
+use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::limits::Limits;
 use crate::session::remembered::Verdicts;
 use crate::session::request::Note;
@@ -77,6 +77,9 @@ pub(crate) struct SessionSettings {
 pub(crate) trait Outside: Send + Sync {
     /// Takes a note.
     fn note(&self, note: Note);
+
+    /// A lost session was begun again, and this is what the server says of itself now.
+    fn renewed(&self, _facts: ServerFacts) {}
 }
 
 /// What a session works with.

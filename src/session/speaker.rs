@@ -4,6 +4,7 @@ use crate::clock::Deadline;
 use crate::error::Result;
 use crate::protocol::answer::Answer;
 use crate::protocol::input::InputAnswer;
+use crate::protocol::json::Json;
 use crate::protocol::task::Task;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
@@ -13,6 +14,10 @@ use crate::transport::Scope;
 pub(super) trait Speaker: Send + Sync {
     /// Sends a request and returns its answer.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer>;
+
+    /// Opens one stream of a subscription and hears it until it ends: notifications and, as
+    /// [`Note::Subscription`](crate::session::request::Note), the acknowledgment go to `notes`. The closing response.
+    fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json>;
 
     /// A task as it stands, with its open questions, its result or its error.
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task>;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -18,10 +18,11 @@ use crate::spawn::Spawn;
 use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::{Errand, guarded};
-use crate::tasks::ledger::{Record, TaskAbout, TaskKey};
+use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
 use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::{Pool, STUCK};
+use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::{Schedule, Slot};
 use crate::tasks::state::{End, Machine, Past, TaskEvent};
@@ -40,12 +41,25 @@ pub(crate) struct Engine {
     gone: Condvar,
 }
 
+/// Something that is due again and again. Called on the scheduler's thread: it only sees to it that somebody else does
+/// the work. False ends it.
+pub(crate) trait Tend: Send + Sync {
+    /// The time has come.
+    fn due(&self) -> bool;
+}
+
+struct Tending {
+    what: Weak<dyn Tend>,
+    every: Duration,
+}
+
 #[derive(Default)]
 struct Desk {
     schedule: Schedule,
     entries: HashMap<Slot, Arc<TaskEntry>>,
     /// By client: two clients of one server may be two users, and each ends its own handles.
     slots: HashMap<(u64, TaskKey), Slot>,
+    tended: HashMap<Slot, Tending>,
     last_slot: Slot,
     last_group: u64,
     scheduler: bool,
@@ -85,19 +99,23 @@ impl Engine {
         self.start()?;
         let mut desk = self.desk.lock();
         desk.last_group += 1;
-        Ok(Arc::new(Group { id: desk.last_group, engine: self.clone(), closed: AtomicBool::new(false) }))
+        let pushes = Pushes::new(self.spawn.clone(), self.clock.clone());
+        Ok(Arc::new(Group { id: desk.last_group, engine: self.clone(), closed: AtomicBool::new(false), pushes }))
     }
 
     /// Hands every task that is due its turn. Returns when to come back.
     pub(crate) fn step(&self, now: Instant) -> Option<Instant> {
         loop {
-            let entry = {
+            let (slot, entry) = {
                 let mut desk = self.desk.lock();
                 let Some(slot) = desk.schedule.pop_due(now) else {
                     return desk.schedule.next();
                 };
-                desk.entries.get(&slot).cloned()
+                (slot, desk.entries.get(&slot).cloned())
             };
+            if entry.is_none() {
+                self.tend_now(slot, now);
+            }
             if let Some(entry) = entry {
                 // A panic costs one turn of one task, never the scheduler.
                 let _caught = catch_unwind(AssertUnwindSafe(|| entry.post(TaskEvent::Due)));
@@ -124,6 +142,30 @@ impl Engine {
             let there = |entry: &&Arc<TaskEntry>| entry.lane() == lane;
             let entries: Vec<_> = self.desk.lock().entries.values().filter(there).cloned().collect();
             entries.iter().for_each(TaskEntry::poke);
+        }
+    }
+
+    /// Calls this again and again, for as long as it lives and wants it.
+    pub(crate) fn tend(&self, every: Duration, what: Weak<dyn Tend>) {
+        let slot = self.new_slot();
+        {
+            let mut desk = self.desk.lock();
+            desk.tended.insert(slot, Tending { what, every });
+            let at = self.clock.now().checked_add(every);
+            at.map(|at| desk.schedule.set(slot, at));
+        }
+        self.bell.notify_all();
+    }
+
+    fn tend_now(&self, slot: Slot, now: Instant) {
+        let found = self.desk.lock().tended.get(&slot).map(|tending| (tending.what.upgrade(), tending.every));
+        let Some((what, every)) = found else { return };
+        // A panic costs one turn, never the scheduler.
+        let goes_on = what.is_some_and(|what| catch_unwind(AssertUnwindSafe(|| what.due())).unwrap_or(true));
+        let mut desk = self.desk.lock();
+        match now.checked_add(every).filter(|_| goes_on) {
+            Some(at) => drop(desk.schedule.set(slot, at)),
+            None => drop(desk.tended.remove(&slot)),
         }
     }
 
@@ -285,6 +327,7 @@ pub(crate) struct Group {
     engine: Arc<Engine>,
     /// Set and tested under the engine's lock, so that no task slips in behind a close.
     closed: AtomicBool,
+    pushes: Arc<Pushes>,
 }
 
 impl Group {
@@ -304,25 +347,40 @@ impl Group {
     /// first poll is made at once. A task whose end the ledger holds is returned as ended, without an event.
     ///
     /// # Errors
-    /// [`Kind::Closed`] after a close; what the ledger fails with: without it, a question might be answered twice.
+    /// [`Kind::Closed`] after a close; [`Kind::State`] where another process follows it; what the ledger fails with:
+    /// without it, a question might be answered twice.
     pub(crate) fn adopt(&self, id: &str, about: TaskAbout, links: Links) -> Result<Held> {
         let key = TaskKey { server: about.server.clone(), id: id.into() };
         if let Some(there) = self.engine.find(self, key.clone()) {
             return Ok(Held::loose(there));
         }
-        let record = guarded(|| links.ledger.find(&key))?;
-        let about = record.as_ref().map_or_else(|| Arc::new(about), |record| record.about.clone());
-        let mut who = self.identity(key, about, &links);
-        let Some(record) = record else {
-            return self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(Past::default())));
-        };
+        match guarded(|| links.ledger.take(&key))? {
+            Taken::Unknown => {
+                let who = self.identity(key, Arc::new(about), &links);
+                self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(Past::default())))
+            }
+            Taken::Ours(record) => self.resume(record, links),
+            Taken::Elsewhere => Err(taken_over()),
+        }
+    }
+
+    /// Follows a task that the ledger has handed over. The first poll is made at once. A task whose end the ledger
+    /// holds is returned as ended, without an event.
+    ///
+    /// # Errors
+    /// [`Kind::Closed`] after a close.
+    pub(crate) fn resume(&self, record: Record, links: Links) -> Result<Held> {
+        let mut who = self.identity(record.key.clone(), record.about.clone(), &links);
+        let again = record.wants_result();
         let age = who.received.duration_since(record.received).unwrap_or_default();
         who.received = record.received;
-        if let Some(reason) = record.end {
+        if let Some(reason) = record.end.filter(|_| !again) {
             let machine = Machine::ended(stored_end(reason, &record), record.last);
             return Ok(Held::loose(TaskEntry::over(who, links, &self.engine, machine)));
         }
-        let past = Past { last: record.last, answers: record.answers, cancel_pending: record.cancel_pending, age };
+        // What a private task ended with was not stored: the server is asked for it once more.
+        let last = record.last.filter(|_| !again);
+        let past = Past { last, answers: record.answers, cancel_pending: record.cancel_pending, age, ended: again };
         self.enlist(TaskEntry::new(who, links, &self.engine, TaskEvent::Adopted(past)))
     }
 
@@ -351,6 +409,13 @@ impl Group {
         true
     }
 
+    /// Another process has taken this task over: its handle ends as closed.
+    pub(crate) fn lost(&self, key: &TaskKey) {
+        if let Some(entry) = self.engine.find(self, key.clone()) {
+            entry.post(TaskEvent::Lost);
+        }
+    }
+
     /// The network came back or the machine woke (design rule 14).
     pub(crate) fn poke(&self) {
         let (tasks, now) = (self.tasks(), self.engine.clock.now());
@@ -366,6 +431,7 @@ impl Group {
             let _desk = self.engine.desk.lock();
             self.closed.store(true, Ordering::Release);
         }
+        self.pushes.close();
         for entry in self.tasks() {
             entry.post(TaskEvent::Closed);
         }
@@ -375,7 +441,14 @@ impl Group {
 
     fn identity(&self, key: TaskKey, about: Arc<TaskAbout>, links: &Links) -> Identity {
         let lane = Lane { origin: links.wire.origin().into(), group: self.id };
-        Identity { slot: self.engine.new_slot(), lane, key, about, received: self.engine.clock.wall() }
+        Identity {
+            slot: self.engine.new_slot(),
+            lane,
+            key,
+            about,
+            received: self.engine.clock.wall(),
+            pushes: self.pushes.clone(),
+        }
     }
 
     fn enlist(&self, entry: Arc<TaskEntry>) -> Result<Held> {

@@ -5,9 +5,13 @@
 //! thread at a time, with no lock held during a ledger write, a callback or a round trip. A callback that acts on its
 //! own task only adds to the queue.
 
+mod shared;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 use std::time::SystemTime;
 
 use parking_lot::{Condvar, Mutex};
@@ -22,6 +26,7 @@ use crate::tasks::errand::{Chore, Errand, guarded};
 use crate::tasks::keys::{Sender, Verdict};
 use crate::tasks::ledger::{Ledger, Record, TaskAbout, TaskKey};
 use crate::tasks::pace::Moment;
+use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::Slot;
 use crate::tasks::snapshot::Snapshot;
@@ -49,6 +54,8 @@ pub(crate) struct Identity {
     pub(crate) about: Arc<TaskAbout>,
     /// When the task was received, wall time.
     pub(crate) received: SystemTime,
+    /// Who hears of it without asking.
+    pub(crate) pushes: Arc<Pushes>,
 }
 
 /// A task that is followed, or was.
@@ -63,12 +70,21 @@ pub(crate) struct TaskEntry {
     changed: Condvar,
     /// Those who wait for this task and others at once.
     watchers: Mutex<Vec<Weak<dyn Wake>>>,
+    /// A step is done.
+    stepped: Condvar,
+    /// Another process follows the task.
+    lost: AtomicBool,
 }
 
 struct Core {
     machine: Machine,
     steps: VecDeque<Step>,
     running: bool,
+    /// The thread that does the steps now; none while they are held back.
+    runner: Option<ThreadId>,
+    /// How many steps were queued, and how many are done.
+    queued: u64,
+    done: u64,
 }
 
 /// What one event wants done, with the task as it was then.
@@ -105,6 +121,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.1 {
             self.0.run();
+            if self.0.links.options.push && self.0.links.options.auto_poll {
+                self.0.who.pushes.join(&self.0);
+            }
         }
     }
 }
@@ -125,7 +144,7 @@ impl TaskEntry {
         // Running from the start: the first step belongs to `begin`, the later ones to the drop of `Held`.
         let running = machine.end().is_none();
         judge(&links, &snapshot);
-        let core = Core { machine, steps: VecDeque::new(), running };
+        let core = Core { machine, steps: VecDeque::new(), running, runner: None, queued: 0, done: 0 };
         Arc::new(Self {
             who,
             links,
@@ -135,6 +154,8 @@ impl TaskEntry {
             seen: Mutex::new(snapshot),
             changed: Condvar::new(),
             watchers: Mutex::default(),
+            stepped: Condvar::new(),
+            lost: AtomicBool::new(false),
         })
     }
 
@@ -143,12 +164,17 @@ impl TaskEntry {
         let step = self.core.lock().steps.pop_front();
         if let Some(step) = step {
             self.execute(step);
+            self.core.lock().done += 1;
         }
         Held(self.clone(), true)
     }
 
     pub(crate) fn wire(&self) -> &dyn TaskWire {
         &*self.links.wire
+    }
+
+    pub(crate) fn shared_wire(&self) -> Arc<dyn TaskWire> {
+        self.links.wire.clone()
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
@@ -206,7 +232,13 @@ impl TaskEntry {
             }
             Err(error) => (TaskEvent::PollFailed(error.clone(), trip), Some(error)),
         };
-        let (_, snapshot) = self.transition(event, |_| ());
+        let (_, mut snapshot) = self.transition(event, |_| ());
+        // Another thread may have found the end just before, and is still writing it down.
+        self.settle();
+        let seen = self.snapshot();
+        if seen.has_ended() {
+            snapshot = seen;
+        }
         match error {
             None => Ok(snapshot),
             // Where the task ended by it, its end says more (expired, not only unknown).
@@ -217,7 +249,22 @@ impl TaskEntry {
     /// Answers questions; a worker carries the answers, and repeats what does not arrive.
     pub(crate) fn answer(self: &Arc<Self>, answers: Vec<InputAnswer>) -> Verdict {
         let asked = answers.clone();
-        self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0
+        let verdict = self.transition(TaskEvent::Answered(answers, Sender::Worker), |machine| machine.weigh(&asked)).0;
+        // What was refused with the task is no answer that counts.
+        if self.settle() { verdict } else { Verdict::Ended }
+    }
+
+    /// Waits until what was queued is done: an answer that was given is in the ledger then. On the thread that does the
+    /// steps itself, and while they are held back, there is nothing to wait for.
+    /// False where the task was lost.
+    fn settle(&self) -> bool {
+        let mut core = self.core.lock();
+        let mine = core.queued;
+        let me = std::thread::current().id();
+        while core.done < mine && core.runner.is_some_and(|runner| runner != me) {
+            self.stepped.wait(&mut core);
+        }
+        !self.lost.load(Ordering::Acquire)
     }
 
     /// Answers questions with one round trip on this thread, under the same rules.
@@ -231,6 +278,9 @@ impl TaskEntry {
         let ((verdict, fresh), _) = self.transition(TaskEvent::Answered(answers, Sender::Caller), ask);
         if verdict != Verdict::Accepted {
             return Ok(verdict);
+        }
+        if !self.settle() {
+            return Ok(Verdict::Ended);
         }
         let keys = fresh.iter().map(|answer| answer.key.clone()).collect();
         let outcome = guarded(|| self.links.wire.update(&self.who.key.id, &fresh, cancel));
@@ -317,6 +367,9 @@ impl TaskEntry {
             let snapshot = self.advance(&mut core, event);
             let run = !core.running && !core.steps.is_empty();
             core.running |= run;
+            if run {
+                core.runner = Some(std::thread::current().id());
+            }
             (asked, snapshot, run)
         };
         if run {
@@ -342,7 +395,13 @@ impl TaskEntry {
         let record = wanted.then(|| self.record_of(&core.machine));
         let same = core.machine.task().filter(|task| !wanted && before != Some(Arc::as_ptr(task))).cloned();
         core.steps.push_back(Step { actions, snapshot: snapshot.clone(), record, same });
+        core.queued += 1;
         Some(snapshot)
+    }
+
+    /// The task as the ledger would store it now.
+    pub(crate) fn record(&self) -> Record {
+        self.record_of(&self.core.lock().machine)
     }
 
     fn record_of(&self, machine: &Machine) -> Record {
@@ -370,16 +429,17 @@ impl TaskEntry {
                 let mut core = self.core.lock();
                 let step = core.steps.pop_front();
                 core.running = step.is_some();
+                core.runner = step.is_some().then(|| std::thread::current().id());
                 if step.is_none() {
                     // The room for four steps is a tenth of what a task takes while it waits.
                     core.steps = VecDeque::new();
                 }
                 step
             };
-            match step {
-                Some(step) => self.execute(step),
-                None => return,
-            }
+            self.stepped.notify_all();
+            let Some(step) = step else { return };
+            self.execute(step);
+            self.core.lock().done += 1;
         }
     }
 
@@ -391,10 +451,13 @@ impl TaskEntry {
         // Before anybody sees it, and outside every lock: a look at a large result takes time.
         judge(&self.links, &snapshot);
         let mut published = false;
-        for action in actions {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
             if let TaskAction::Record = action {
-                if let Some(record) = record.take() {
-                    self.store(record, &snapshot);
+                if let Some(record) = record.take()
+                    && !self.store(record, &snapshot)
+                {
+                    return self.lose(actions);
                 }
                 continue;
             }
@@ -441,13 +504,16 @@ impl TaskEntry {
                 if let Some(engine) = self.engine.upgrade() {
                     engine.finished(self);
                 }
+                self.who.pushes.leave(&self.who.key.id);
             }
         }
     }
 
-    fn store(self: &Arc<Self>, record: Record, snapshot: &Arc<Snapshot>) {
+    /// False where another process follows the task by now: nothing of this step may be told or sent.
+    fn store(self: &Arc<Self>, record: Record, snapshot: &Arc<Snapshot>) -> bool {
         let event = match guarded(|| self.links.ledger.put(record)) {
             Ok(()) => TaskEvent::Recorded,
+            Err(error) if error.kind() == Kind::State => return false,
             Err(error) => TaskEvent::RecordFailed(error),
         };
         let mut actions = Actions::new();
@@ -458,6 +524,7 @@ impl TaskEntry {
         for action in actions {
             self.act(action, snapshot);
         }
+        true
     }
 
     fn announce(self: &Arc<Self>, snapshot: &Arc<Snapshot>, what: Announcement) {

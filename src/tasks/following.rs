@@ -35,7 +35,7 @@ pub(crate) struct Following {
     /// The start of the newest round trip that was taken in.
     newest: Option<Instant>,
     /// When the server last told by itself.
-    pushed: Option<Instant>,
+    told_at: Option<Instant>,
     /// Right after creation, until the first good answer.
     grace: Option<Grace>,
     /// Polls fail.
@@ -45,9 +45,13 @@ pub(crate) struct Following {
     /// What the seed already tells and the host must hear after the call's own answer: looked at on the first `Due`.
     seed_news: Option<Instant>,
     /// The ledger refused the last record.
-    unstored: bool,
+    pub(crate) unstored: bool,
     /// The last wish of `WakeAt`.
     armed: Option<Instant>,
+    /// Since when the server tells of it by itself.
+    pushed: Option<Instant>,
+    /// Its end may have been told before.
+    pub(crate) repeated: bool,
 }
 
 #[derive(Debug)]
@@ -77,7 +81,7 @@ impl Following {
         this.grace = Some(Grace { since: at.now, unknown: 0 });
         this.pace.tell(seed.poll_interval);
         this.life.tell(seed.ttl, at);
-        this.due = this.pace.next(at.now, jitter);
+        this.due = this.pace.next(at.now, false, jitter);
         // Questions and ends wait for a `Due` of their own, so that "created" and then the call's answer come first.
         let has_news = !seed.inputs.is_empty() || !seed.unknown_inputs.is_empty() || is_whole(&seed);
         this.seed_news = has_news.then_some(at.now);
@@ -92,6 +96,7 @@ impl Following {
     /// A task that is taken up by its id. The first poll is due at once.
     pub(crate) fn adopted(options: FollowOptions, past: Past, at: Moment, out: &mut Actions) -> Self {
         let mut this = Self::new(options, at, past.age);
+        this.repeated = past.ended;
         if let Some(task) = &past.last {
             this.pace.tell(task.poll_interval);
             this.life.tell(task.ttl, at);
@@ -126,13 +131,15 @@ impl Following {
             polling: false,
             last: at,
             newest: None,
-            pushed: None,
+            told_at: None,
             grace: None,
             fault: None,
             hollow: 0,
             seed_news: None,
             unstored: false,
             armed: None,
+            pushed: None,
+            repeated: false,
         }
     }
 
@@ -143,6 +150,10 @@ impl Following {
             TaskEvent::PollFailed(error, trip) => self.on_poll_failed(error, trip, (at, jitter), out),
             TaskEvent::Withheld(withheld) => self.on_withheld(withheld, (at, jitter), out),
             TaskEvent::Pushed(task) => self.on_pushed(task, at, out),
+            TaskEvent::Watched(on) => {
+                self.on_watched(on, (at, jitter));
+                None
+            }
             TaskEvent::Due => self.on_due(at, out),
             TaskEvent::Poked => self.on_poked((at, jitter), out),
             TaskEvent::Answered(answers, sender) => {
@@ -168,6 +179,7 @@ impl Following {
             }
             TaskEvent::LetGo => Some(End::let_go()),
             TaskEvent::Closed => Some(End::closed()),
+            TaskEvent::Lost => Some(End::lost()),
             // A machine begins once.
             TaskEvent::Seeded(_) | TaskEvent::Adopted(_) => None,
         };
@@ -202,7 +214,7 @@ impl Following {
         }
         if hollow.is_none() && !task.status.is_terminal() && self.is_overtaken(&task, trip) {
             self.last = at;
-            self.due = self.pace.next(at.now, jitter);
+            self.due = self.pace.next(at.now, self.pushed.is_some(), jitter);
             return None;
         }
         if let Some(error) = hollow {
@@ -217,7 +229,9 @@ impl Following {
         self.grace = None;
         self.hollow = 0;
         self.pace.tell(task.poll_interval);
-        self.due = self.pace.next(at.now, jitter);
+        // A poll that began before the server told by itself may have missed what came in between.
+        let pushed = self.pushed.is_some_and(|since| trip.started >= since);
+        self.due = self.pace.next(at.now, pushed, jitter);
         let recovered = self.fault.take().is_some();
         self.take_in(task, at, recovered, out)
     }
@@ -226,7 +240,7 @@ impl Following {
     /// questions in it may be those of before.
     fn is_overtaken(&self, task: &Task, trip: Trip) -> bool {
         let newer = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new > old);
-        self.pushed.is_some_and(|pushed| trip.started < pushed) && !self.task.as_ref().is_some_and(newer)
+        self.told_at.is_some_and(|told| trip.started < told) && !self.task.as_ref().is_some_and(newer)
     }
 
     fn on_pushed(&mut self, task: Arc<Task>, at: Moment, out: &mut Actions) -> Option<End> {
@@ -235,9 +249,26 @@ impl Following {
             return None;
         }
         self.grace = None;
-        self.pushed = Some(at.now);
+        self.told_at = Some(at.now);
         self.pace.tell(task.poll_interval);
         self.take_in(task, at, false, out)
+    }
+
+    /// The poll that is due already stays: it catches up with what happened before the server began, or stopped, to tell.
+    /// Only later ones are further apart. Where it stopped, the next one is made as soon as the server's interval allows.
+    fn on_watched(&mut self, on: bool, (at, jitter): (Moment, Jitter)) {
+        if on {
+            self.pushed.get_or_insert(at.now);
+            return;
+        }
+        if self.pushed.take().is_some() && self.fault.is_none() {
+            let soonest = self.pace.next(self.last.now, false, Jitter(0)).map_or(at.now, |due| due.max(at.now));
+            let soon = soonest.checked_add(spread(jitter));
+            self.due = match (self.due, soon) {
+                (Some(due), Some(soon)) => Some(due.min(soon)),
+                (due, soon) => due.or(soon),
+            };
+        }
     }
 
     /// A good answer: what it changes, and what the host hears of it.
@@ -328,7 +359,7 @@ impl Following {
             if grace.unknown < GRACE_POLLS && young && !overdue {
                 // Some servers answer before their store does, against the rule ("Task Creation").
                 self.last = at;
-                self.due = self.pace.next(at.now, jitter);
+                self.due = self.pace.next(at.now, false, jitter);
                 return None;
             }
         }
@@ -373,14 +404,13 @@ impl Following {
 
     /// Brings the next poll of a degraded or slept-over task forward; never before the server's interval has passed
     /// (counted with the sleep) and never before its Retry-After. The draw spreads many tasks over some seconds.
-    fn on_poked(&mut self, (at, Jitter(share)): (Moment, Jitter), out: &mut Actions) -> Option<End> {
+    fn on_poked(&mut self, (at, jitter): (Moment, Jitter), out: &mut Actions) -> Option<End> {
         let since = at.boot.saturating_sub(self.last.boot).max(at.now.saturating_duration_since(self.last.now));
         let retry_after = self.fault.as_ref().and_then(|fault| fault.retry_after).unwrap_or_default();
         let wait = self.pace.interval().max(retry_after).saturating_sub(since);
-        let spread = POKE_SPREAD.saturating_mul(u32::from(share)) / u32::from(u16::MAX);
         let slept_over = wait.is_zero();
         if self.fault.is_some() || slept_over {
-            let sooner = at.now.checked_add(wait.saturating_add(spread));
+            let sooner = at.now.checked_add(wait.saturating_add(spread(jitter)));
             self.due = match (self.due, sooner) {
                 (Some(due), Some(sooner)) => Some(due.min(sooner)),
                 (due, sooner) => due.or(sooner),
@@ -446,6 +476,11 @@ impl Following {
             out.push(TaskAction::WakeAt(at));
         }
     }
+}
+
+/// Many tasks that wake at once are spread.
+fn spread(Jitter(share): Jitter) -> Duration {
+    POKE_SPREAD.saturating_mul(u32::from(share)) / u32::from(u16::MAX)
 }
 
 /// True where nothing that the host hears of differs: status, message, open inputs (design rule 3).

@@ -1,15 +1,22 @@
-//! The ledger: what of a task must survive. A trait, and the one in memory.
+//! The ledger: what of a task must survive. A trait, the one in memory, and the one in a file (`sqlite.rs`: what a
+//! client holds of it; `file.rs`: the file itself; `schema.rs`: its tables; `written.rs`: records as JSON).
 //!
 //! A record holds no credential. Its key is the server's *configured* identity and the task id, so that equal ids of
-//! two servers never mix.
+//! two servers never mix. Where several processes share a ledger, each task belongs to one of them at a time: whoever
+//! takes it gets a new fencing token, and what carries an older one is refused.
+
+mod file;
+mod schema;
+pub(crate) mod sqlite;
+pub(crate) mod written;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Json;
 use crate::protocol::task::Task;
 use crate::tasks::EndReason;
@@ -64,28 +71,82 @@ pub(crate) struct Record {
     pub acknowledged: bool,
 }
 
+/// Who follows a task that was asked for by its id.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The ledger does not know the task.
+    Unknown,
+    /// It is the caller's from now on.
+    Ours(Record),
+    /// Another process, or another client, follows it.
+    Elsewhere,
+}
+
 /// Keeps records. Called by one thread at a time for any one task, by several for different ones.
 pub(crate) trait Ledger: Send + Sync {
-    /// Stores a record in place of an older one of the same key. It is safe when this returns.
+    /// Stores a record in place of an older one of the same key. A new task, an answer, a cancel and an end are safe
+    /// from a loss of power when this returns; a mere change of status from a crash of the process.
+    ///
+    /// # Errors
+    /// [`Kind::State`] where the task was taken over by somebody else: nothing is stored, and nothing may be told.
+    /// [`Kind::Ledger`] where it cannot be written; a ledger in a file then keeps it in memory and tries again.
     fn put(&self, record: Record) -> Result<()>;
     /// The newest answer about a task that has not ended; it changes nothing of what must be safe. A ledger in memory
     /// shares it, instead of keeping the older one beside it.
     fn share(&self, _key: &TaskKey, _last: &Arc<Task>) {}
     /// The record of a task.
     fn find(&self, key: &TaskKey) -> Result<Option<Record>>;
-    /// The tasks of a server that have not ended, or whose end is not acknowledged, in the order they were received.
+    /// Takes a task, unless somebody else follows it.
+    fn take(&self, key: &TaskKey) -> Result<Taken> {
+        Ok(self.find(key)?.map_or(Taken::Unknown, Taken::Ours))
+    }
+    /// Takes all outstanding tasks of a server that nobody follows: those of processes that ended.
+    fn claim(&self, server: &str) -> Result<Vec<Record>> {
+        let _ = server;
+        Ok(Vec::new())
+    }
+    /// The tasks of a server that have not ended, or whose end is not acknowledged, in the order they were received:
+    /// those that this ledger's owner follows.
     fn outstanding(&self, server: &str) -> Result<Vec<Record>>;
     /// The host has the end of this task: its result is dropped. False where there is no ended record, or it was
     /// acknowledged before.
     fn acknowledge(&self, key: &TaskKey) -> Result<bool>;
     /// Takes a record out. False where there is none.
     fn remove(&self, key: &TaskKey) -> Result<bool>;
-    /// Takes out the records of ended tasks stored before this moment, acknowledged or not; returns how many.
-    #[allow(dead_code, reason = "for the ledger in a file; both ledgers share one suite")]
-    fn purge(&self, before: SystemTime) -> Result<usize>;
+    /// Takes out the records of ended tasks of a server stored before this moment, acknowledged or not; returns how
+    /// many.
+    fn purge(&self, server: &str, before: SystemTime) -> Result<usize>;
+    /// False where somebody else has taken the task over: looked at just before something of it is told, so that a
+    /// process that slept in between tells it no second time.
+    fn holds(&self, key: &TaskKey) -> Result<bool> {
+        let _ = key;
+        Ok(true)
+    }
+    /// How often [`Self::tend`] is to be called; `None` for never.
+    fn tend_every(&self) -> Option<Duration> {
+        None
+    }
+    /// Renews the lease, writes what could not be written before, keeps the bounds. Returns the tasks that somebody
+    /// else has taken over.
+    fn tend(&self) -> Result<Vec<TaskKey>> {
+        Ok(Vec::new())
+    }
+    /// Gives up the lease: whoever wants the tasks may have them at once.
+    fn release(&self) {}
+}
+
+/// The error of a write that comes too late.
+pub(crate) fn taken_over() -> Error {
+    Error::new(Kind::State, "another process follows the task now")
 }
 
 impl Record {
+    /// True where the end is known and what it brought was not stored: it has to be asked for again.
+    pub(crate) fn wants_result(&self) -> bool {
+        let private = !self.about.keep_result && !self.acknowledged;
+        private && matches!(self.end, Some(EndReason::Completed | EndReason::Failed))
+    }
+
     /// Drops the result and the text around it, and keeps how the task stood.
     pub(crate) fn drop_result(&mut self) {
         if let Some(last) = self.last.as_ref().filter(|last| last.status.is_terminal()) {
@@ -189,14 +250,14 @@ impl Ledger for MemoryLedger {
         Ok(old.is_some())
     }
 
-    fn purge(&self, before: SystemTime) -> Result<usize> {
+    fn purge(&self, server: &str, before: SystemTime) -> Result<usize> {
         let mut gone = Vec::new();
         {
             let mut book = self.book.lock();
             let old: Vec<TaskKey> = book
                 .records
                 .values()
-                .filter(|record| record.end.is_some() && record.stored < before)
+                .filter(|record| *record.key.server == *server && record.end.is_some() && record.stored < before)
                 .map(|record| record.key.clone())
                 .collect();
             gone.extend(old.iter().filter_map(|key| book.records.remove(key)));

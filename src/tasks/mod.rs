@@ -10,8 +10,8 @@
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
 //! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine: event + time in, actions out),
-//! `schedule`, `queue` (fair turns), `origins` (which servers do not answer). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
-//! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `driver` (the engine).
+//! `schedule`, `queue` (fair turns), `origins` (which servers do not answer), `watch` (which stream tells of which task). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
+//! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the engine).
 //!
 //! Promises (design rules, numbered as in docs/architecture.md): never a poll early; exactly one terminal event per
 //! task and process life; the ledger hears of a task before the caller; each input key is asked once and answered
@@ -31,16 +31,18 @@ mod origins;
 mod outbox;
 mod pace;
 mod pool;
+mod push;
 mod queue;
 mod schedule;
 pub(crate) mod snapshot;
 mod state;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
 use crate::protocol::json::Json;
 use crate::protocol::task::Task;
@@ -56,8 +58,32 @@ pub(crate) trait TaskWire: Send + Sync {
     fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()>;
     /// `tasks/cancel`.
     fn cancel(&self, task_id: &str, cancel: &CancelToken) -> Result<()>;
+    /// Hears what the server tells of these tasks by itself, over streams that are opened again after a cut, until the
+    /// token is cancelled. Which tasks is asked for each stream anew. The end, where the server closes it.
+    ///
+    /// # Errors
+    /// The server's refusal: asking again would bring the same.
+    fn listen(
+        &self,
+        _ids: &dyn Fn() -> Vec<Arc<str>>,
+        _cancel: &CancelToken,
+        _heard: &mut dyn FnMut(Heard),
+    ) -> Result<()> {
+        Err(Error::new(Kind::Unsupported, "this wire cannot listen"))
+    }
     /// Which server this is, for fairness: polls are capped per origin.
     fn origin(&self) -> &str;
+}
+
+/// What is heard of tasks without asking.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// The server tells of these from now on; `None`: it knows no such wish.
+    Granted(Option<Vec<String>>),
+    /// The stream is cut; it is being opened again.
+    Lost,
+    /// A task as it stands.
+    Task(Box<Task>),
 }
 
 /// Why a task ended.
@@ -124,6 +150,8 @@ pub(crate) trait TaskHost: Send + Sync {
 pub(crate) struct FollowOptions {
     /// Poll by itself.
     pub auto_poll: bool,
+    /// Ask the server to tell of it by itself.
+    pub push: bool,
     /// The host's own minimum between two polls.
     pub min_poll: Duration,
     /// End a task when its time to live has passed, instead of following it on.

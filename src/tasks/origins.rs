@@ -139,6 +139,7 @@ fn news(error: &Error) -> News {
         | Kind::Panic
         | Kind::Memory
         | Kind::Internal
+        | Kind::Ledger
         | Kind::AuthRequired
         | Kind::AuthDenied
         | Kind::AuthDiscovery => News::None,

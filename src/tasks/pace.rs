@@ -85,9 +85,10 @@ impl Pace {
         self.told.unwrap_or(DEFAULT_INTERVAL).max(self.min).max(FLOOR)
     }
 
-    /// When to poll next after a good answer at `now`; `None` is never.
-    pub(crate) fn next(&self, now: Instant, jitter: Jitter) -> Option<Instant> {
-        later(now, self.interval(), jitter)
+    /// When to poll next after a good answer at `now`; `None` is never. A task that is pushed is polled seldom.
+    pub(crate) fn next(&self, now: Instant, pushed: bool, jitter: Jitter) -> Option<Instant> {
+        let least = if pushed { BACK_STOP } else { Duration::ZERO };
+        later(now, self.interval().max(least), jitter)
     }
 
     /// When to poll next after the `streak`th failure in a row.
@@ -117,6 +118,8 @@ pub(crate) fn backoff(streak: u32) -> Duration {
 
 /// The wait where the server tells none (design rule 2).
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_millis(1000);
+/// The time between two polls of a task that is pushed, at least (design rule 8).
+pub(crate) const BACK_STOP: Duration = Duration::from_secs(30);
 /// No server and no host can make us poll faster (design rule 2).
 pub(crate) const FLOOR: Duration = Duration::from_millis(100);
 /// Jitter is 5 %, and never more than this (design rule 2).
@@ -177,9 +180,9 @@ mod tests {
         let now = ManualClock::new().now();
         let mut pace = Pace::new(Duration::ZERO);
         pace.tell(Some(ms(9_000_000_000_000_000)));
-        assert!(pace.next(now, FULL).is_some());
+        assert!(pace.next(now, false, FULL).is_some());
         pace.tell(Some(Duration::MAX));
-        assert_eq!(pace.next(now, FULL), None);
+        assert_eq!(pace.next(now, false, FULL), None);
     }
 
     #[test]

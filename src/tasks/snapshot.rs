@@ -33,6 +33,7 @@ pub(crate) struct Snapshot {
     cancel_pending: bool,
     /// What is wrong with the result; looked at once.
     flaw: OnceCell<Option<Error>>,
+    repeated: bool,
 }
 
 impl Snapshot {
@@ -53,6 +54,7 @@ impl Snapshot {
             next_poll_due: machine.next_poll_due(),
             cancel_pending: machine.cancel_pending(),
             flaw: OnceCell::new(),
+            repeated: machine.repeated(),
         }
     }
 
@@ -168,6 +170,11 @@ impl Snapshot {
     /// When a poll is next due, automatic or not.
     pub(crate) fn next_poll_due(&self) -> Option<Instant> {
         self.next_poll_due
+    }
+
+    /// The end comes from the ledger: an earlier process, or an earlier look, may have told it already.
+    pub(crate) fn repeated(&self) -> bool {
+        self.repeated
     }
 
     /// A cancel was asked for and has not reached the server yet.

@@ -50,6 +50,8 @@ pub(crate) struct Past {
     pub cancel_pending: bool,
     /// How long ago the task was received.
     pub age: std::time::Duration,
+    /// It had ended: an end that comes now may have been told before.
+    pub ended: bool,
 }
 
 /// What happened.
@@ -67,6 +69,8 @@ pub(crate) enum TaskEvent {
     Withheld(Withheld),
     /// The server told by itself.
     Pushed(Arc<Task>),
+    /// The server tells of it by itself from now on, or no longer does.
+    Watched(bool),
     /// A moment that was asked for with `WakeAt` has come.
     Due,
     /// The network came back or the machine woke: what is due or degraded is polled now.
@@ -87,6 +91,8 @@ pub(crate) enum TaskEvent {
     LetGo,
     /// The client goes away.
     Closed,
+    /// Another process has taken the task over.
+    Lost,
 }
 
 /// What to do, in order.
@@ -166,6 +172,11 @@ impl End {
     pub(crate) fn closed() -> Self {
         Self::of(EndReason::Closed, Kind::Closed, "the client was closed; the task may go on at the server")
     }
+
+    /// Somebody else follows it.
+    pub(crate) fn lost() -> Self {
+        Self::of(EndReason::Closed, Kind::Closed, "another process follows the task now")
+    }
 }
 
 /// One task.
@@ -190,6 +201,10 @@ struct Ended {
     ttl: Ttl,
     poll_interval: Option<std::time::Duration>,
     overdue: bool,
+    /// An earlier process, or an earlier look, may have told it already.
+    repeated: bool,
+    /// The host knows that the ledger refuses to store.
+    unstored: bool,
 }
 
 impl Machine {
@@ -200,13 +215,33 @@ impl Machine {
 
     /// A task whose end is known from the ledger: silent from the start.
     pub(crate) fn ended(end: End, task: Option<Arc<Task>>) -> Self {
+        Self::over(end, task, true)
+    }
+
+    /// A task that somebody else follows, whatever was found out of it here.
+    pub(crate) fn lost(task: Option<Arc<Task>>) -> Self {
+        Self::over(End::lost(), task, false)
+    }
+
+    fn over(end: End, task: Option<Arc<Task>>, repeated: bool) -> Self {
         let ttl = task.as_ref().map_or(Ttl::Absent, |task| task.ttl);
         let poll_interval = task.as_ref().and_then(|task| task.poll_interval);
         let mut history = History::default();
         if let Some(task) = &task {
             history.tell(task);
         }
-        Self { phase: Phase::Ended(Box::new(Ended { end, task, history, ttl, poll_interval, overdue: false })) }
+        Self {
+            phase: Phase::Ended(Box::new(Ended {
+                end,
+                task,
+                history,
+                ttl,
+                poll_interval,
+                overdue: false,
+                repeated,
+                unstored: false,
+            })),
+        }
     }
 
     /// One step.
@@ -220,7 +255,15 @@ impl Machine {
                 return;
             }
             Phase::Following(following) => following.on(event, at, jitter, out),
-            Phase::Ended(_) => return,
+            Phase::Ended(ended) => {
+                // Nothing follows, but that the end itself could not be stored.
+                if let TaskEvent::RecordFailed(error) = event
+                    && !std::mem::replace(&mut ended.unstored, true)
+                {
+                    out.push(TaskAction::Announce(Announcement::Unstored(error)));
+                }
+                return;
+            }
         };
         if let Some(end) = end {
             self.finish(end, at, out);
@@ -248,6 +291,8 @@ impl Machine {
             ttl: following.life.told(),
             poll_interval: following.pace.told(),
             overdue: following.life.passed(at),
+            repeated: following.repeated,
+            unstored: following.unstored,
         }));
     }
 
@@ -327,6 +372,14 @@ impl Machine {
         }
     }
 
+    /// True for an end that may have been told before.
+    pub(crate) fn repeated(&self) -> bool {
+        match &self.phase {
+            Phase::New(_) | Phase::Following(_) => false,
+            Phase::Ended(ended) => ended.repeated,
+        }
+    }
+
     /// The error of the last poll, while polls fail.
     pub(crate) fn degraded(&self) -> Option<&Error> {
         match &self.phase {
@@ -399,6 +452,7 @@ fn begin(
         | TaskEvent::PollFailed(..)
         | TaskEvent::Withheld(_)
         | TaskEvent::Pushed(_)
+        | TaskEvent::Watched(_)
         | TaskEvent::Due
         | TaskEvent::Poked
         | TaskEvent::Answered(..)
@@ -408,7 +462,8 @@ fn begin(
         | TaskEvent::Recorded
         | TaskEvent::RecordFailed(_)
         | TaskEvent::LetGo
-        | TaskEvent::Closed => None,
+        | TaskEvent::Closed
+        | TaskEvent::Lost => None,
     }
 }
 

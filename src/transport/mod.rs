@@ -97,6 +97,11 @@ pub(crate) trait FrameSink {
         true
     }
 
+    /// Whether the exchange lasts: a subscription. What belongs to "the one open request" is not meant for it.
+    fn lasts(&self) -> bool {
+        false
+    }
+
     /// Whether the last message was about this exchange. What is about another does not end the silence (BR-26).
     fn concerns(&self) -> bool {
         true

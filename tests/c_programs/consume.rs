@@ -88,7 +88,7 @@ fn the_examples_of_c_run() {
     if !has("pkg-config") {
         return;
     }
-    for name in ["quick", "long_job"] {
+    for name in ["quick", "long_job", "subscribe"] {
         let source = root().join(format!("bindings/c/examples/{name}.c"));
         let program = installed().join(name);
         let flags = [ask_package(&["--cflags", "--libs"]), vec!["-D_POSIX_C_SOURCE=200809L".to_owned()]];

@@ -23,6 +23,12 @@ skip() { # what, why
 export MCPNATIVE_LIBRARY="$library"
 mkdir -p "$BUILD/test-logs"
 PYTHONPATH=bindings/python timeout 900 python3 -B tests/real/tour.py "$TOOLS" "$REAL_TOOLS" "$BUILD" ${WORDS:-} || failed=1
+if grep -qx node "$REAL_TOOLS/missing"; then
+    skip "the tasks of 2025-11-25" node
+else
+    PYTHONPATH=bindings/python timeout 300 python3 -B tests/real/research.py "$TOOLS/node22/node_modules/node/bin/node" \
+        "$REAL_TOOLS/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js" || failed=1
+fi
 if grep -qx fastmcp "$REAL_TOOLS/missing"; then
     skip "the long job from C, Python and Pascal" fastmcp
     exit "$failed"

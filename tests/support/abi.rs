@@ -241,8 +241,9 @@ impl Answer {
 pub use snapshot::{
     MCP_SNAPSHOT_CONTEXT, MCP_SNAPSHOT_CREATED_AT, MCP_SNAPSHOT_HISTORY, MCP_SNAPSHOT_IMMEDIATE_RESPONSE,
     MCP_SNAPSHOT_INPUTS, MCP_SNAPSHOT_JSON, MCP_SNAPSHOT_MESSAGE, MCP_SNAPSHOT_NEXT_POLL_MS, MCP_SNAPSHOT_OVERDUE,
-    MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON, MCP_SNAPSHOT_STATUS, MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL,
-    MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_TTL_MS, MCP_SNAPSHOT_UPDATED_AT,
+    MCP_SNAPSHOT_POLL_INTERVAL_MS, MCP_SNAPSHOT_REASON, MCP_SNAPSHOT_REPEATED, MCP_SNAPSHOT_STATUS,
+    MCP_SNAPSHOT_TASK_ID, MCP_SNAPSHOT_TOOL, MCP_SNAPSHOT_TOOL_CALL_ID, MCP_SNAPSHOT_TOOL_RESULT, MCP_SNAPSHOT_TTL_MS,
+    MCP_SNAPSHOT_UPDATED_AT,
 };
 
 impl Snapshot {
@@ -336,6 +337,17 @@ impl Task {
 
     pub fn let_go(&self) -> i32 {
         check(unsafe { task::mcp_task_let_go(self.0) }).expect("let go")
+    }
+
+    pub fn acknowledge(&self) -> Result<i32, Failure> {
+        check(unsafe { task::mcp_task_acknowledge(self.0) })
+    }
+
+    /// What the ledger would keep of it.
+    pub fn export(&self) -> String {
+        let mut raw = null_mut();
+        let status = unsafe { task::mcp_task_export(self.0, &mut raw) };
+        Text::some(status, raw).expect("a record").get()
     }
 
     pub fn wait(&self, wait_ms: i64) -> (i32, Snapshot) {
@@ -440,6 +452,13 @@ impl Input {
         check(unsafe { input::mcp_input_answer(self.0, text.as_ptr().cast(), text.len()) })
     }
 
+    /// True where an earlier process may have asked it already.
+    pub fn repeated(&self) -> bool {
+        let mut out = -1;
+        assert_eq!(unsafe { input::mcp_input_number(self.0, input::MCP_INPUT_REPEATED, &mut out) }, MCP_OK);
+        out == 1
+    }
+
     pub fn decline(&self) -> Result<i32, Failure> {
         check(unsafe { input::mcp_input_decline(self.0) })
     }
@@ -457,8 +476,8 @@ impl Input {
 pub use client::{
     MCP_EVENT_ANY, MCP_EVENT_CALL_DONE, MCP_EVENT_ELICITATION, MCP_EVENT_ERROR, MCP_EVENT_INPUT_WITHDRAWN,
     MCP_EVENT_LOG_MESSAGE, MCP_EVENT_NOTIFICATION, MCP_EVENT_PROGRESS, MCP_EVENT_ROOTS, MCP_EVENT_SAMPLING,
-    MCP_EVENT_STATE, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_DONE, MCP_EVENT_TASK_OVERDUE,
-    MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_TASK_STATUS,
+    MCP_EVENT_STATE, MCP_EVENT_SUBSCRIPTION, MCP_EVENT_TASK_CREATED, MCP_EVENT_TASK_DEGRADED, MCP_EVENT_TASK_DONE,
+    MCP_EVENT_TASK_OVERDUE, MCP_EVENT_TASK_RECOVERED, MCP_EVENT_TASK_RESUMED, MCP_EVENT_TASK_STATUS,
 };
 
 impl Event {
@@ -486,6 +505,7 @@ impl Event {
             MCP_EVENT_INPUT_WITHDRAWN => "withdrawn",
             MCP_EVENT_ERROR => "error",
             MCP_EVENT_TASK_RESUMED => "resumed",
+            MCP_EVENT_SUBSCRIPTION => "subscription",
             other => panic!("event {other}"),
         }
     }
@@ -514,6 +534,17 @@ impl Event {
 
     pub fn status(&self) -> Option<i64> {
         self.number(event::MCP_EVENT_NUMBER_STATUS)
+    }
+
+    /// One word for where a subscription stands.
+    pub fn subscription(&self) -> &'static str {
+        match self.number(event::MCP_EVENT_NUMBER_SUBSCRIPTION) {
+            Some(1) => "active",
+            Some(2) => "lost",
+            Some(3) => "catch-up",
+            Some(4) => "ended",
+            other => panic!("subscription {other:?}"),
+        }
     }
 
     pub fn call(&self) -> Option<Call> {
@@ -812,6 +843,20 @@ impl Client {
         check(status).map(|status| Task::some(status, raw).expect("a task"))
     }
 
+    /// `mcp_task_import`.
+    pub fn import(&self, record: &str) -> Result<Task, Failure> {
+        let mut raw = null_mut();
+        let status = unsafe { task::mcp_task_import(self.raw, record.as_ptr().cast(), record.len(), &mut raw) };
+        check(status).map(|status| Task::some(status, raw).expect("a task"))
+    }
+
+    /// `mcp_client_purge`.
+    pub fn purge(&self, age_ms: i64) -> Result<i64, Failure> {
+        let mut count = -1;
+        let status = unsafe { client::mcp_client_purge(self.raw, age_ms, &mut count) };
+        check(status).map(|_| count)
+    }
+
     /// `mcp_tool_call` with any bytes.
     pub fn tool_call_raw(&self, name: &[u8], arguments: &[u8], options: &[u8]) -> Result<Call, Failure> {
         let (name, mut raw) = (CString::new(name).expect("no NUL"), null_mut());
@@ -917,6 +962,12 @@ impl Client {
         let mut raw = null_mut();
         let status = unsafe { call::mcp_tool_list(self.raw, PATIENCE_MS, &mut raw) };
         check(status).map(|status| Text::some(status, raw).expect("a list").json())
+    }
+
+    /// Starts a subscription with this filter.
+    pub fn subscribe(&self, filter: Value, options: &str) -> Call {
+        let params = json!({"notifications": filter}).to_string();
+        self.start_request("subscriptions/listen", &params, options).unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
     /// The names of the tools.

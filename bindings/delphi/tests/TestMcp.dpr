@@ -62,6 +62,8 @@ type
     procedure Stated(Sender: TObject; State: TMcpState; const AError: TMcpErrorInfo);
     procedure Raised(Sender: TObject; AError: Exception);
     procedure Resumed(Sender: TObject; Task: TMcpTask);
+    procedure Subscribed(Sender: TObject; const News: TMcpSubscription);
+    procedure Heard(Sender: TObject; ACallId: Int64; const Method, Params: string);
     function Await: Boolean;
     procedure AwaitTask;
   end;
@@ -754,6 +756,54 @@ begin
   end;
 end;
 
+procedure TWatcher.Subscribed(Sender: TObject; const News: TMcpSubscription);
+const
+  Names: array[TMcpSubscriptionState] of string = ('active', 'lost', 'catch-up', 'ended');
+begin
+  Note(Names[News.State] + ' ' + News.Json);
+  CallId := News.CallId;
+  Error := News.Error;
+  Done := True;
+end;
+
+procedure TWatcher.Heard(Sender: TObject; ACallId: Int64; const Method, Params: string);
+begin
+  Note(Method);
+  CallId := ACallId;
+  Done := True;
+end;
+
+{ BR-46: what a subscription hears, and where it stands. }
+procedure TestSubscribe;
+var
+  Client: TMcpClient;
+  Watcher: TWatcher;
+  Id: Int64;
+begin
+  Watcher := TWatcher.Create;
+  Client := NewClient;
+  try
+    Client.OnSubscription := Watcher.Subscribed;
+    Client.OnHeard := Watcher.Heard;
+    Client.WaitOpen(Patience);
+    Id := Client.Subscribe('{"toolsListChanged":true}');
+    Check(Watcher.Await, 'the server acknowledged');
+    CheckEqual(Watcher.CallId, Id, 'the id of the call');
+    Watcher.Done := False;
+    Client.CallToolWait('change', McpArgs(['what', 'tools']), Patience).Free;
+    Check(Watcher.Await, 'a change came');
+    CheckEqual(Watcher.CallId, Id, 'with the id of the call');
+    Watcher.Done := False;
+    Check(Client.CancelCall(Id), 'cancelled');
+    Check(Watcher.Await, 'its end is told');
+    CheckEqual(McpStatusName(Watcher.Error.Status), 'MCP_E_CANCELLED', 'as cancelled');
+    CheckEqual(Watcher.Log, 'active {"toolsListChanged":true} notifications/tools/list_changed ended ', 'in this order');
+  finally
+    Client.Free;
+    Watcher.Free;
+  end;
+end;
+
 procedure TestProgress;
 var
   Client: TMcpClient;
@@ -1341,6 +1391,50 @@ begin
   end;
 end;
 
+{ What one client leaves in a file, the next one goes on with. }
+procedure TestLedger;
+var
+  Maker, Client: TMcpClient;
+  Watcher: TWatcher;
+  Folder, RecordJson: string;
+  Task: TMcpTask;
+begin
+  Folder := IncludeTrailingPathDelimiter({$IFDEF FPC}GetTempDir{$ELSE}GetEnvironmentVariable('TEMP'){$ENDIF}) + 'mcpnative-pascal-' + IntToStr(McpTicks);
+  Check(CreateDir(Folder), 'a folder for the ledger');
+  Watcher := TWatcher.Create;
+  Maker := NewClient;
+  Client := NewClient;
+  try
+    Maker.Tasks.Ledger := Folder + PathDelim + 'tasks.db';
+    Client.Tasks.Assign(Maker.Tasks);
+    Watcher.Attach(Maker);
+    Maker.WaitOpen(Patience);
+    Maker.CallTool('slow_job', McpArgs(['steps', 4, 'step_ms', 100, 'poll_ms', 50]));
+    Watcher.AwaitTask;
+    Task := Maker.TaskOpen(Watcher.TaskId);
+    RecordJson := Task.ExportRecord;
+    Task.Free;
+    FreeAndNil(Maker);
+    Watcher.Log := '';
+    Watcher.Attach(Client);
+    Client.OnTaskResumed := Watcher.Resumed;
+    Client.WaitOpen(Patience);
+    Check(Watcher.Await, 'the task ended');
+    CheckBegins(Watcher.Log, 'resumed ', 'order of events: ' + Watcher.Log);
+    Task := Client.TaskImport(RecordJson);
+    Check(Task.Repeated, 'an end from the ledger is marked');
+    Check(Task.Acknowledge, 'acknowledged');
+    Task.Free;
+    CheckEqual(Client.Purge, 1, 'purged');
+  finally
+    Maker.Free;
+    Client.Free;
+    Watcher.Free;
+    DeleteFile(Folder + PathDelim + 'tasks.db');
+    RemoveDir(Folder);
+  end;
+end;
+
 type
   { Any function of the library, asked with nothing but a handle: surplus arguments do no harm in cdecl. }
   TAnyDoor = function(Handle: Pointer; A, B, C, D, E, F, G: NativeUInt): Int64; cdecl;
@@ -1474,6 +1568,7 @@ begin
   Run('taskfails', TestTaskFails);
   Run('question', TestQuestion);
   Run('progress', TestProgress);
+  Run('subscribe', TestSubscribe);
   Run('cancelcall', TestCancelCall);
   Run('raise', TestRaise);
   Run('raisehook', TestRaiseHook);
@@ -1486,6 +1581,7 @@ begin
   Run('schema', TestSchema);
   Run('byhand', TestByHand);
   Run('resumed', TestResumed);
+  Run('ledger', TestLedger);
   Run('doors', TestDoors);
   Run('misuse', TestMisuse);
   StopServer;

@@ -22,6 +22,7 @@ from .errors import (
     InputRefusedError,
     InputRequiredError,
     InternalError,
+    LedgerError,
     McpError,
     OutcomeUnknownError,
     ProtocolError,
@@ -43,7 +44,7 @@ from .errors import (
     WaitTimeout,
     status_name,
 )
-from .events import LogMessage, Notification, Progress, State
+from .events import LogMessage, Notification, Progress, State, SubscriptionChange, SubscriptionState
 from .input import Input, InputKind
 from .log import log_off, log_to
 from .result import Block, BlockKind, Result
@@ -87,6 +88,7 @@ __all__ = [
     "InputRefusedError",
     "InputRequiredError",
     "InternalError",
+    "LedgerError",
     "LogMessage",
     "McpError",
     "Notification",
@@ -104,6 +106,8 @@ __all__ = [
     "State",
     "StateError",
     "Status",
+    "SubscriptionChange",
+    "SubscriptionState",
     "Task",
     "TaskCancelled",
     "TaskError",

@@ -72,6 +72,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_client_number": (status, (handle, c_int32, out_int64)),
     "mcp_client_tasks": (status, (handle, c_char_p, c_size_t, out_handle)),
     "mcp_client_check": (status, (handle, c_char_p, c_size_t, c_int64, out_handle)),
+    "mcp_client_purge": (status, (handle, c_int64, out_int64)),
     # server
     "mcp_server_text": (text, (handle, c_int32, out_length)),
     "mcp_server_free": (status, (handle,)),
@@ -128,6 +129,8 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_task_snapshot": (status, (handle, out_handle)),
     "mcp_task_let_go": (status, (handle,)),
     "mcp_task_acknowledge": (status, (handle,)),
+    "mcp_task_export": (status, (handle, out_handle)),
+    "mcp_task_import": (status, (handle, c_char_p, c_size_t, out_handle)),
     "mcp_task_free": (status, (handle,)),
     # snapshots
     "mcp_snapshot_text": (text, (handle, c_int32, out_length)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from . import _constants as c
@@ -17,7 +18,7 @@ from ._handle import out
 from ._report import CallbackErrorHook, report
 from .call import Call
 from .errors import InternalError, McpError, Status, check, take_error
-from .events import LogMessage, Notification, Progress, State
+from .events import LogMessage, Notification, Progress, State, SubscriptionChange, SubscriptionState
 from .input import Input
 from .task import Snapshot, Task, take_snapshot
 
@@ -41,6 +42,7 @@ NAMES = {
     c.EVENT_ROOTS: "on_roots",
     c.EVENT_INPUT_WITHDRAWN: "on_input_withdrawn",
     c.EVENT_ERROR: "on_error",
+    c.EVENT_SUBSCRIPTION: "on_subscription",
 }
 
 QUESTIONS = frozenset((c.EVENT_ELICITATION, c.EVENT_SAMPLING, c.EVENT_ROOTS))
@@ -75,7 +77,11 @@ class Router:
             c.EVENT_ROOTS: self._input,
             c.EVENT_INPUT_WITHDRAWN: self._input,
             c.EVENT_ERROR: self._error,
+            c.EVENT_SUBSCRIPTION: self._subscription,
         }
+        #: Held while a subscription starts: an event that comes before its handler is known waits for it.
+        self.subscribing = threading.RLock()
+        self.subscribers: Dict[int, Handler] = {}
 
     def register(self, client: int) -> None:
         """Tell the library which events to deliver here."""
@@ -90,7 +96,7 @@ class Router:
     def deliver(self, kind: int, event: int) -> None:
         """Run the handler of one event. Whatever it raises is reported and goes no further."""
         try:
-            handler = self.handlers.get(kind)
+            handler = self._subscriber(kind, event) or self.handlers.get(kind)
             if handler is None:
                 if kind == c.EVENT_ERROR:
                     logging.getLogger("mcpnative").warning("%s", self._error(event)[0])
@@ -102,6 +108,16 @@ class Router:
                 handler(*arguments)
         except BaseException as error:
             report(error, f"an {NAMES[kind]} handler", self.error_hook)
+
+    def _subscriber(self, kind: int, event: int) -> Optional[Handler]:
+        if kind not in (c.EVENT_SUBSCRIPTION, c.EVENT_NOTIFICATION):
+            return None
+        call_id = self._number(event, c.EVENT_NUMBER_CALL_ID)
+        if call_id is None:
+            return None
+        with self.subscribing:
+            ended = kind == c.EVENT_SUBSCRIPTION and self._number(event, c.EVENT_NUMBER_SUBSCRIPTION) == c.SUBSCRIPTION_ENDED
+            return self.subscribers.pop(call_id, None) if ended else self.subscribers.get(call_id)
 
     def _ask(self, kind: int, handler: Handler, question: Input) -> None:
         try:
@@ -165,7 +181,19 @@ class Router:
 
     def _notification(self, event: int) -> Tuple[Notification]:
         method = _text.read(self._library.mcp_event_text, event, c.EVENT_TEXT_METHOD)
-        return (Notification(method or "", self._json(event)),)
+        return (Notification(method or "", self._json(event), self._number(event, c.EVENT_NUMBER_CALL_ID)),)
+
+    def _subscription(self, event: int) -> Tuple[SubscriptionChange]:
+        state = SubscriptionState(self._number(event, c.EVENT_NUMBER_SUBSCRIPTION) or 0)
+        granted = state in (SubscriptionState.ACTIVE, SubscriptionState.CATCH_UP)
+        return (
+            SubscriptionChange(
+                call_id=self._number(event, c.EVENT_NUMBER_CALL_ID),
+                state=state,
+                filter=self._json(event) if granted else None,
+                error=self._event_error(event),
+            ),
+        )
 
     def _task(self, event: int) -> Tuple[Task, Snapshot]:
         task = Task(self._library, _present(out(self._library, self._library.mcp_event_task, event)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import os
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from . import _constants as c
 from . import _dispatch, _text
@@ -25,7 +26,7 @@ from .errors import (
     Status,
     check,
 )
-from .events import LogMessage, Notification, Progress, State
+from .events import LogMessage, Notification, Progress, State, SubscriptionChange
 from .input import Input
 from .result import Result
 from .server import Server, take_server
@@ -43,6 +44,8 @@ NotificationHandler = Callable[[Notification], Any]
 StateHandler = Callable[[State, Optional[McpError]], Any]
 ErrorHandler = Callable[[McpError], Any]
 CallHandler = Callable[[Call], Any]
+SubscriptionHandler = Callable[[SubscriptionChange], Any]
+HeardHandler = Callable[[Union[SubscriptionChange, Notification]], Any]
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -59,7 +62,9 @@ class Client:
         with Client(url="http://127.0.0.1:8080/mcp") as client:
             print(client.call_tool("echo", {"text": "hello"}).text)
 
-    ``settings`` is the library's settings document; ``url``, ``headers`` and ``server`` are short cuts into it.
+    ``settings`` is the library's settings document; ``url``, ``headers``, ``server`` and ``identity`` are short cuts
+    into it. ``ledger`` is the file in which tasks are stored, or the whole ``tasks.ledger`` part: the next process
+    follows what this one leaves (``on_task_resumed``).
     Handlers are given here or by the methods of the same names, which also work as decorators. They run one
     after another on one thread of this package, for all clients of the process; a handler must not wait for the
     library (:class:`ReentrantError`) and should hand long work to a thread of its own.
@@ -72,6 +77,8 @@ class Client:
         url: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
         server: Optional[Mapping[str, Any]] = None,
+        identity: Optional[str] = None,
+        ledger: Optional[Any] = None,
         on_task_created: Optional[TaskHandler] = None,
         on_task_resumed: Optional[TaskHandler] = None,
         on_task_status: Optional[TaskHandler] = None,
@@ -89,12 +96,20 @@ class Client:
         on_state: Optional[StateHandler] = None,
         on_call_done: Optional[CallHandler] = None,
         on_error: Optional[ErrorHandler] = None,
+        on_subscription: Optional[SubscriptionHandler] = None,
         on_callback_error: Optional[CallbackErrorHook] = None,
     ) -> None:
         if settings is not None and not isinstance(settings, Mapping):
             raise ArgumentError(Status.E_ARGUMENT, "settings must be a mapping (a JSON object)")
         document: Dict[str, Any] = copy.deepcopy(dict(settings or {}))
-        for key, value in (("url", url), ("headers", headers), ("server", server)):
+        if ledger is not None:
+            tasks = document.setdefault("tasks", {})
+            if not isinstance(tasks, dict):
+                raise ArgumentError(Status.E_ARGUMENT, "settings.tasks must be a mapping (a JSON object)")
+            if "ledger" in tasks:
+                raise ArgumentError(Status.E_ARGUMENT, "ledger is given twice: in settings and by keyword")
+            tasks["ledger"] = dict(ledger) if isinstance(ledger, Mapping) else {"file": os.fspath(ledger)}
+        for key, value in (("url", url), ("headers", headers), ("server", server), ("identity", identity)):
             if value is not None:
                 if key in document:
                     raise ArgumentError(Status.E_ARGUMENT, f"{key} is given twice: in settings and by keyword")
@@ -126,6 +141,7 @@ class Client:
             c.EVENT_STATE: on_state,
             c.EVENT_CALL_DONE: on_call_done,
             c.EVENT_ERROR: on_error,
+            c.EVENT_SUBSCRIPTION: on_subscription,
         }
         for kind, handler in given.items():
             if handler is not None:
@@ -334,6 +350,40 @@ class Client:
         )
         return Call(library, key)
 
+    def subscribe(
+        self,
+        handler: Optional[HeardHandler] = None,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Sequence[str] = (),
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> Call:
+        """Hear of changes: of the lists of tools, prompts, resources, and of the resources in ``uris``.
+
+        ``handler(news)`` gets a :class:`SubscriptionChange` when the subscription is active, lost, active again or
+        over, and a :class:`Notification` for what it hears; without one, ``on_subscription`` and ``on_notification``
+        do. It lasts, and is opened again after a cut, until :meth:`Call.cancel`, a refusal, the server's end of it, or the
+        close of the client.
+        """
+        if isinstance(uris, str):
+            raise ArgumentError(Status.E_ARGUMENT, "uris must be a sequence of strings, not a string")
+        wanted: Dict[str, Any] = {}
+        for key, value in (
+            ("toolsListChanged", tools),
+            ("promptsListChanged", prompts),
+            ("resourcesListChanged", resources),
+            ("resourceSubscriptions", list(uris)),
+        ):
+            if value:
+                wanted[key] = value
+        with self._router.subscribing:
+            call = self.start_request("subscriptions/listen", {"notifications": wanted}, options=options)
+            if handler is not None:
+                self._router.subscribers[call.id] = handler
+        return call
+
     def notify(self, method: str, params: Optional[Mapping[str, Any]] = None) -> None:
         """Send a notification, and wait until the server has accepted it."""
         _dispatch.refuse_in_callback("Client.notify")
@@ -437,6 +487,19 @@ class Client:
             library, out_present(library, library.mcp_task_open, self._key, _text.name(task_id, "task_id"))
         )
 
+    def import_task(self, record: str) -> Task:
+        """Take up a task from what :meth:`Task.export` gave, in this process or an earlier one."""
+        library = self._library
+        data = record.encode("utf-8")
+        return Task(library, out_present(library, library.mcp_task_import, self._key, data, len(data)))
+
+    def purge(self, age: float = 0.0) -> int:
+        """Take the records of tasks that ended at least ``age`` seconds ago out of the ledger. Gives how many."""
+        library = self._library
+        count = ctypes.c_int64()
+        check(library, library.mcp_client_purge(self._key, int(age * 1000), ctypes.byref(count)))
+        return count.value
+
     def tasks(self, *, tool_call_id: Optional[str] = None) -> List[Dict[str, Any]]:
         """The pending tasks, or those of one ``tool_call_id``, with what is known of them. Asks nobody."""
         library = self._library
@@ -471,7 +534,8 @@ class Client:
         return self._on(c.EVENT_TASK_CREATED, handler)
 
     def on_task_resumed(self, handler: TaskHandler) -> TaskHandler:
-        """``handler(task, snapshot)``: a task that was taken up (:meth:`task`) is followed from now on."""
+        """``handler(task, snapshot)``: a task of an earlier process, or one that was taken up (:meth:`task`),
+        is followed from now on."""
         return self._on(c.EVENT_TASK_RESUMED, handler)
 
     def on_task_status(self, handler: TaskHandler) -> TaskHandler:
@@ -540,6 +604,10 @@ class Client:
         Without a handler it goes to the logger ``mcpnative`` as a warning.
         """
         return self._on(c.EVENT_ERROR, handler)
+
+    def on_subscription(self, handler: SubscriptionHandler) -> SubscriptionHandler:
+        """``handler(change)``: a subscription without a handler of its own is active, lost, active again or over."""
+        return self._on(c.EVENT_SUBSCRIPTION, handler)
 
     def on_callback_error(self, handler: CallbackErrorHook) -> CallbackErrorHook:
         """``handler(exception, where)``: a handler of this client raised. Without it: ``sys.unraisablehook``."""

@@ -65,6 +65,7 @@ class Status(enum.IntEnum):
     E_PANIC = -120
     E_MEMORY = -121
     E_INTERNAL = -122
+    E_LEDGER = -123
 
     @classmethod
     def _missing_(cls, value: object) -> Optional["Status"]:
@@ -248,6 +249,10 @@ class InternalError(McpError):
     """The library is at fault. Please report it."""
 
 
+class LedgerError(InternalError):
+    """The ledger's file cannot be used: locked, not writable, full, damaged, foreign or of a newer version."""
+
+
 class WaitTimeout(McpError, builtins.TimeoutError):
     """This wait ran out; the work goes on."""
 
@@ -282,6 +287,7 @@ _CASES: Dict[int, Type[McpError]] = {
     Status.E_TASK_CANCELLED: TaskCancelled,
     Status.E_TASK_EXPIRED: TaskExpired,
     Status.E_TASK_UNKNOWN: TaskUnknown,
+    Status.E_LEDGER: LedgerError,
     Status.S_TIMEOUT: WaitTimeout,
 }
 

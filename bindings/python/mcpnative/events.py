@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional
 
 from . import _constants as c
+from .errors import McpError
 
 
 class State(enum.IntEnum):
@@ -50,3 +51,30 @@ class Notification:
 
     method: str
     params: Any
+    #: The :attr:`Call.id` that it belongs to (a subscription, say), None where it belongs to none.
+    call_id: Optional[int] = None
+
+
+class SubscriptionState(enum.IntEnum):
+    """Where a subscription stands."""
+
+    #: The server acknowledged it.
+    ACTIVE = c.SUBSCRIPTION_ACTIVE
+    #: Its stream is gone; it is opened again by itself.
+    LOST = c.SUBSCRIPTION_LOST
+    #: Active again, after a gap: look again at what you follow.
+    CATCH_UP = c.SUBSCRIPTION_CATCH_UP
+    #: Over.
+    ENDED = c.SUBSCRIPTION_ENDED
+
+
+@dataclass(frozen=True)
+class SubscriptionChange:
+    """A subscription stands elsewhere now."""
+
+    call_id: Optional[int]
+    state: SubscriptionState
+    #: What the server granted, maybe less than was asked for; None unless it is ACTIVE or CATCH_UP.
+    filter: Optional[Mapping[str, Any]]
+    #: Why it was lost, or ended with; None where all is well.
+    error: Optional[McpError]

@@ -41,6 +41,8 @@ class Input:
         self.task_id: Optional[str] = self._text(c.INPUT_TASK_ID)
         #: The :attr:`Call.id` of the call that asks, None for a task.
         self.call_id: Optional[int] = self._number(c.INPUT_CALL_ID)
+        #: An earlier process may have asked it already (a task that was taken up again).
+        self.repeated: bool = bool(self._number(c.INPUT_REPEATED))
 
     def _text(self, field: int) -> Optional[str]:
         return _text.read(self._library.mcp_input_text, self._handle.key, field)

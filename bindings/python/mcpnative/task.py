@@ -104,6 +104,8 @@ class Snapshot:
     next_poll_ms: Optional[int]
     #: The time to live has passed, and the server still answers for the task.
     overdue: bool
+    #: The end comes from the ledger: an earlier process may have told it already.
+    repeated: bool
     #: The open questions: ``{"key", "method", "params"}``.
     inputs: List[Mapping[str, Any]]
     #: Progress in words: ``{"status", "message", "last_updated_at"}`` for each change, oldest first, the latest 32.
@@ -181,6 +183,7 @@ def take_snapshot(library: Any, key: int) -> Snapshot:
             poll_interval_ms=figure(c.SNAPSHOT_POLL_INTERVAL_MS),
             next_poll_ms=figure(c.SNAPSHOT_NEXT_POLL_MS),
             overdue=bool(figure(c.SNAPSHOT_OVERDUE)),
+            repeated=bool(figure(c.SNAPSHOT_REPEATED)),
             inputs=whole(c.SNAPSHOT_INPUTS) or [],
             history=whole(c.SNAPSHOT_HISTORY) or [],
             tool_result=whole(c.SNAPSHOT_TOOL_RESULT),
@@ -300,6 +303,15 @@ class Task:
         """
         status = check(self._library, self._library.mcp_task_acknowledge(self._handle.key))
         return status != Status.S_ALREADY_DONE
+
+    def export(self) -> str:
+        """All that the ledger would keep of the task, as JSON, for a store of your own; see :meth:`Client.import_task`."""
+        library = self._library
+        key = out_present(library, library.mcp_task_export, self._handle.key)
+        try:
+            return _text.read(library.mcp_text_get, key) or ""
+        finally:
+            library.mcp_text_free(key)
 
     def close(self) -> None:
         """Give up this object's handle; the task itself goes on being followed."""

@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 from typing import Any
 
 from .support import PATIENCE, ServerTest, Told
 
 import mcpnative
 from mcpnative import Client, Input, Reason, Snapshot, Task, TaskStatus
+
+
+class Stored(ServerTest):
+    def test_a_ledger_outlives_its_client(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "tasks.db"
+            with Client(url=self.url, ledger=file) as first:
+                call = first.start_tool("slow_job", {"steps": 3, "step_ms": 50})
+                self.assertTrue(call.wait_answer(PATIENCE))
+                assert call.task is not None
+                task_id, record = call.task.id, call.task.export()
+            resumed, ended = Told(), threading.Event()
+            seen = Told()
+
+            def completed(task: Task, snapshot: Snapshot) -> None:
+                seen((snapshot.task_id, snapshot.reason, snapshot.repeated, task.acknowledge()))
+                ended.set()
+
+            second = Client(
+                url=self.url,
+                ledger={"file": str(file)},
+                on_task_resumed=lambda task, snapshot: resumed(task.id),
+                on_task_completed=completed,
+            )
+            with second:
+                self.assertTrue(ended.wait(PATIENCE))
+                self.assertEqual(second.import_task(record).id, task_id, "the ledger knows it")
+                self.assertEqual(second.purge(), 1)
+            self.assertEqual(resumed.all[0], task_id)
+            self.assertEqual(seen.all[0], (task_id, Reason.COMPLETED, False, True))
+
+    def test_a_file_that_is_no_ledger(self) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"remember the milk")
+            file.flush()
+            with self.assertRaises(mcpnative.LedgerError) as caught:
+                Client(url=self.url, ledger=file.name).open()
+            self.assertEqual(caught.exception.status, mcpnative.Status.E_LEDGER)
+        with self.assertRaises(mcpnative.ArgumentError):
+            Client({"tasks": {"ledger": {}}}, url=self.url, ledger="x")
 
 
 class Following(ServerTest):

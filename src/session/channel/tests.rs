@@ -85,6 +85,7 @@ impl Asides for Notes {
     fn note(&self, note: Note) {
         self.0.lock().push(match note {
             Note::Oddity(line) => line,
+            Note::ProgressOf { .. } | Note::Subscription(_) => format!("{note:?}"),
             Note::Progress(json) | Note::Log(json) => format!("{json:?}"),
             Note::Other { method, params } => format!("{method} {params:?}"),
             Note::Stderr(line) => format!("stderr {line}"),

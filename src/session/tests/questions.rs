@@ -1,9 +1,12 @@
 //! The server's own requests, and the visits to URLs that an error asks for.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::fixture::{BOUND, CALL, Peer, Seen, Server, Talk, serve};
 use crate::cancel::CancelToken;
+use crate::clock::{Budget, Clock, Deadline, SystemClock};
 use crate::error::Kind;
 use crate::protocol::input::{InputAnswer, InputKind};
 use crate::protocol::json::Json;
@@ -106,6 +109,51 @@ fn a_question_on_the_get_stream_belongs_to_no_call() {
     let Note::Asked(question) = talk.heard() else { panic!("a question") };
     question.answer(&Json::trusted(r#"{"action":"decline"}"#));
     assert_eq!(server.log.wait_answer(&json!("q-1"))["result"], json!({"action": "decline"}));
+}
+
+/// How long the call of the next test may be silent.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+#[test]
+fn br_26_progress_on_the_get_stream_belongs_to_its_call_and_keeps_it_alive() {
+    let server = serve(|seen, peer| match (seen.verb.as_str(), seen.method()) {
+        ("GET", _) => {
+            peer.stream();
+            peer.say(": ready\n\n");
+            peer.log.wait_names("POST tools/call", 1);
+            let token = peer.log.of("POST tools/call")[0].body["params"]["_meta"]["progressToken"].clone();
+            // Longer than the call may be silent, in steps that are shorter.
+            for step in 1..=4 {
+                let wait = Deadline::after(SystemClock.now(), Some(SILENCE / 3), Budget::Wait);
+                CancelToken::new().sleep_until(wait).unwrap();
+                let params = json!({"progressToken": token, "progress": step});
+                peer.event(&json!({"method": "notifications/progress", "params": params}));
+            }
+            peer.event(&json!({"method": "notifications/progress", "params": {"progressToken": "made up"}}));
+            peer.wait_gone();
+        }
+        (_, "tools/call") => {
+            peer.log.wait_names("POST tools/list", 1);
+            peer.result(seen, json!({"content": []}));
+        }
+        _ => peer.plainly(seen, "2025-11-25", Some("s1")),
+    });
+    let talk = Talk::legacy(&server);
+    let mut request = Request::new("tools/call", CALL).unwrap();
+    (request.progress, request.call) = (true, Some(31));
+    let never = CancelToken::new();
+    let scope = Scope { cancel: &never, total: Deadline::Never, idle: Some(SILENCE), connect: None };
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for step in 1..=4 {
+                let Note::ProgressOf { call: 31, params } = talk.heard() else { panic!("progress of the call") };
+                assert_eq!(params.value()["progress"], step);
+            }
+            assert!(matches!(talk.heard(), Note::Other { .. }), "a token of nobody's");
+            talk.ask("tools/list", "{}").unwrap();
+        });
+        talk.session.ask(&request, &Retry::default(), &scope, &mut |_: Note| {}).unwrap();
+    });
 }
 
 fn url_first(seen: &Seen, peer: &mut Peer, version: &str) {

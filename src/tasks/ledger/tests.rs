@@ -1,7 +1,38 @@
 //! One suite for every ledger: each promise of the trait is a function over `&dyn Ledger`.
 
 use super::*;
-use std::time::Duration;
+use crate::clock::{Clock, ManualClock};
+
+mod disk;
+mod files;
+mod leases;
+mod power;
+
+use super::file::LedgerFile;
+use super::sqlite::{FileOptions, Sitter, SqliteLedger};
+
+/// A folder of a test's own, gone with it.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("mcpnative-ledger-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.0.join("tasks.db")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 fn wall(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -55,7 +86,7 @@ fn ids(records: Vec<Record>) -> Vec<String> {
 type Promise = fn(&dyn Ledger);
 
 /// All promises of the trait, each on a ledger of its own.
-fn suite(fresh: &dyn Fn() -> Box<dyn Ledger>) {
+fn suite(fresh: &dyn Fn() -> Arc<dyn Ledger>) {
     let promises: [(&str, Promise); 6] = [
         ("a record comes back as it was put", comes_back),
         ("a later record replaces an earlier one", replaces),
@@ -111,6 +142,7 @@ fn acknowledges(ledger: &dyn Ledger) {
     ledger.put(ended("s", "done", 1)).unwrap();
     assert!(ledger.acknowledge(&key("s", "done")).unwrap());
     let left = ledger.find(&key("s", "done")).unwrap().unwrap();
+    assert_eq!(ids(ledger.outstanding("s").unwrap()), ["open"]);
     assert_eq!((left.end, left.acknowledged), (Some(EndReason::Completed), true));
     assert!(left.last.is_some_and(|last| last.result.is_none() && last.raw.text() == "{}"));
 }
@@ -119,13 +151,28 @@ fn purges(ledger: &dyn Ledger) {
     ledger.put(record("s", "old and open", 1)).unwrap();
     ledger.put(ended("s", "old", 1)).unwrap();
     ledger.put(ended("s", "new", 10)).unwrap();
-    assert_eq!(ledger.purge(wall(5)).unwrap(), 1);
+    ledger.put(ended("other", "old", 1)).unwrap();
+    assert_eq!(ledger.purge("s", wall(5)).unwrap(), 1);
     assert_eq!(ids(ledger.outstanding("s").unwrap()), ["old and open", "new"]);
 }
 
 #[test]
 fn the_memory_ledger_keeps_all_promises() {
-    suite(&|| Box::new(MemoryLedger::default()));
+    suite(&|| Arc::new(MemoryLedger::default()));
+}
+
+#[test]
+fn the_ledger_in_a_file_keeps_all_promises() {
+    let folders = Mutex::new(Vec::new());
+    suite(&|| {
+        let folder = Folder::new();
+        let clock = crate::clock::system();
+        let options = FileOptions { lease: Duration::from_secs(3_600), ..FileOptions::default() };
+        let ledger = SqliteLedger::open(&folder.file(), options, clock).unwrap();
+        folders.lock().push(folder);
+        ledger
+    });
+    assert_eq!(folders.lock().len(), 6);
 }
 
 #[test]

@@ -26,6 +26,7 @@ enum Do {
     Update(&'static [&'static str]),
     Sent(&'static [&'static str], Result<(), Error>),
     Updated(&'static [&'static str], Result<(), Error>),
+    Watch(bool),
     Cancel,
     Cancelled(Result<(), Error>),
     Recorded,
@@ -38,7 +39,7 @@ use Do::*;
 type Story = Vec<(u64, Do, &'static str)>;
 
 fn options() -> FollowOptions {
-    FollowOptions { auto_poll: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
+    FollowOptions { auto_poll: true, push: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
 }
 
 fn task(members: &str) -> Arc<Task> {
@@ -90,6 +91,7 @@ fn event(what: Do, now: Instant, start: Instant) -> TaskEvent {
             TaskEvent::Withheld(Withheld { error: reset(), failed: at(failed), until: at(until) })
         }
         Push(text) => TaskEvent::Pushed(task(text)),
+        Watch(on) => TaskEvent::Watched(on),
         Due => TaskEvent::Due,
         Poke => TaskEvent::Poked,
         Answer(keys) => TaskEvent::Answered(answers(keys), Sender::Worker),
@@ -211,6 +213,43 @@ fn br35_corner1_the_interval_is_followed_as_it_changes() {
     );
     let slow = FollowOptions { min_poll: Duration::from_secs(5), ..options() };
     tell_with("the host's minimum", slow, vec![(0, Seed(WORKING), "record Created wake:5000")]);
+}
+
+#[test]
+fn a_task_that_is_pushed_is_polled_seldom_and_soon_after_push_was_lost() {
+    tell(
+        "the poll that is due is made, the next one is far away",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (500, Watch(true), ""),
+            (1_000, Due, "poll"),
+            (1_100, Poll(WORKING), "wake:31100"),
+            (2_000, Push(r#""status":"working","statusMessage":"on""#), "record Status"),
+            (31_100, Due, "poll"),
+            (31_200, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":60000"#), "wake:91200"),
+            // Never before the server's interval has passed.
+            (40_000, Watch(false), ""),
+            (91_200, Due, "poll"),
+            (91_300, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":1000"#), "wake:92300"),
+        ],
+    );
+    tell(
+        "lost: at once; again: seldom, after one poll",
+        vec![
+            (0, Seed(WORKING), "record Created wake:1000"),
+            (500, Watch(true), ""),
+            (1_000, Due, "poll"),
+            (1_100, Poll(WORKING), "wake:31100"),
+            (10_000, Watch(false), "wake:10000"),
+            (10_050, Watch(true), ""),
+            // It began before: something may lie between.
+            (10_100, Refresh(10_000, WORKING), "wake:11100"),
+            (11_100, Due, "poll"),
+            (11_200, Poll(WORKING), "wake:41200"),
+            (12_000, Push(DONE), "record Ended:Completed finish:Completed"),
+            (12_100, Watch(false), ""),
+        ],
+    );
 }
 
 #[test]

@@ -214,8 +214,8 @@ impl Ledger for Shelf {
         self.book.remove(key)
     }
 
-    fn purge(&self, before: SystemTime) -> Result<usize> {
-        self.book.purge(before)
+    fn purge(&self, server: &str, before: SystemTime) -> Result<usize> {
+        self.book.purge(server, before)
     }
 }
 
@@ -431,7 +431,7 @@ fn diary(ledger: &Arc<Shelf>) -> Arc<Diary> {
 }
 
 pub(super) fn options() -> FollowOptions {
-    FollowOptions { auto_poll: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
+    FollowOptions { auto_poll: true, push: true, min_poll: Duration::ZERO, stop_at_ttl: false, follow_cancel: true }
 }
 
 pub(super) fn about(server: &str) -> TaskAbout {

@@ -66,7 +66,9 @@ impl Listener {
         if let Some(uris) = filter.get("resourceSubscriptions") {
             listener.acknowledged.insert("resourceSubscriptions".to_owned(), uris.clone());
         }
-        listener.tasks.retain(|task| brain.options.tasks && world.tasks.knows(task));
+        // A scripted task that never pushes is not granted: its followers would wait for nothing.
+        let pushes = |task: &str| world.tasks.life_of(task).is_none_or(|life| !life.pushes.is_empty());
+        listener.tasks.retain(|task| brain.options.tasks && world.tasks.knows(task) && pushes(task));
         if let Some(asked) = filter.get("taskIds").and_then(Value::as_array).filter(|_| brain.options.tasks) {
             let granted: Vec<&Value> =
                 asked.iter().filter(|task| task.as_str().is_some_and(|task| listener.tasks.contains(task))).collect();
@@ -112,6 +114,7 @@ impl Listener {
     pub(crate) fn turn(&mut self, brain: &Brain, world: &mut World) -> Turn {
         if !self.begun {
             self.begun = true;
+            world.acknowledged += 1;
             let params = json!({"notifications": self.acknowledged});
             return Turn::Say(self.notification("notifications/subscriptions/acknowledged", params));
         }

@@ -138,6 +138,11 @@ impl TestServer {
         self.shared.brain.world.lock().sessions.len()
     }
 
+    /// Subscriptions that were acknowledged so far: what happens from then on is told on them.
+    pub fn acknowledged(&self) -> usize {
+        self.shared.brain.world.lock().acknowledged
+    }
+
     /// Tells listeners that a list changed: `"tools"`, `"prompts"` or `"resources"`.
     ///
     /// # Panics

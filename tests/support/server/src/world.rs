@@ -16,6 +16,8 @@ pub(crate) struct World {
     pub(crate) gates: Gates,
     pub(crate) changes: Vec<Change>,
     pub(crate) streams: Streams,
+    /// Subscriptions that were acknowledged so far.
+    pub(crate) acknowledged: usize,
     pub(crate) sessions: Sessions,
     pub(crate) stopping: bool,
 }
