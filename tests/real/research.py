@@ -18,6 +18,7 @@ import mcpnative
 from mcpnative import Reason, TaskCancelled
 
 TOOL = "simulate-research-query"
+LOOPBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node", "loopback.cjs")
 
 
 def free_port() -> int:
@@ -30,8 +31,8 @@ def free_port() -> int:
 def http(script: str) -> Iterator[Dict[str, Any]]:
     port = free_port()
     node = subprocess.Popen(
-        ["node", script, "streamableHttp"],
-        env={**os.environ, "PORT": str(port)},
+        ["node", "--require", LOOPBACK, script, "streamableHttp"],
+        env={**os.environ, "PORT": str(port), "ENDPOINT": "/mcp", "MAX_SECONDS": "300"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
