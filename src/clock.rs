@@ -189,8 +189,8 @@ impl Deadline {
         }
     }
 
-    /// Waits for a condition, until it is told or the moment has come; false for the latter. The caller looks again either
-    /// way: a condition may be told for nothing.
+    /// Waits for a condition, until it is told or the moment has come; false for the latter. The caller looks again
+    /// either way: a condition may be told for nothing.
     pub fn wait<T: ?Sized>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self {
             Self::Never => {

@@ -315,8 +315,8 @@ impl Client {
                 event.json = Some(params);
             }
             Note::Other { method, params } => {
-                // On whatever way it came: all of them end here, but for those on the stream of a task's poll (`follow.rs`).
-                // The host hears of it when old answers are forgotten.
+                // On whatever way it came: all of them end here, but for those on the stream of a task's poll
+                // (`follow.rs`). The host hears of it when old answers are forgotten.
                 if let Some(link) = self.link.get() {
                     link.session.hear(&method, &params);
                 }

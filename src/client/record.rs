@@ -1,6 +1,6 @@
 //! The settings of a record and of its replay.
 
-use crate::client::settings::Doc;
+use crate::client::doc::Doc;
 use crate::error::{Error, Kind, Result};
 use crate::transport::record::RecordSettings;
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::doc::Doc;
 use crate::client::record::read_file;
-use crate::client::settings::{Doc, Settings};
+use crate::client::settings::Settings;
 use crate::clock::Clock;
 use crate::error::{Error, Kind, Result, one_line};
 use crate::session::{Channel, Replay};

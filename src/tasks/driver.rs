@@ -301,8 +301,9 @@ impl Engine {
                 self.gone.notify_all();
                 return;
             }
-            // Asked again under the lock, so that no earlier time slips in between. A look each tick at most: what falls due
-            // in between goes out together, a little later than it might, which costs far less than a wake-up for each.
+            // Asked again under the lock, so that no earlier time slips in between. A look each tick at most: what
+            // falls due in between goes out together, a little later than it might, which costs far less than a wake-up
+            // for each.
             let next = desk.schedule.next().map(|at| at.max(looked + TICK));
             let until = if waiting { Some(next.map_or(looked + STUCK, |at| at.min(looked + STUCK))) } else { next };
             match until {
@@ -361,7 +362,8 @@ impl Group {
     /// is returned as it is.
     ///
     /// # Errors
-    /// [`Kind::Closed`] after a close. A ledger that fails is no error here: the host is told, and the task is followed.
+    /// [`Kind::Closed`] after a close. A ledger that fails is no error here: the host is told, and the task is
+    /// followed.
     pub(crate) fn follow(&self, seed: Task, about: TaskAbout, links: Links) -> Result<Held> {
         let key = TaskKey { server: about.server.clone(), id: seed.id.as_str().into() };
         let who = self.identity(key, Arc::new(about), &links);
@@ -441,7 +443,7 @@ impl Group {
         }
     }
 
-    /// The network came back or the machine woke (design rule 14).
+    /// The network came back or the machine woke.
     pub(crate) fn poke(&self) {
         let (tasks, now) = (self.tasks(), self.engine.clock.now());
         for entry in &tasks {

@@ -254,8 +254,9 @@ impl Following {
         self.take_in(task, at, false, out)
     }
 
-    /// The poll that is due already stays: it catches up with what happened before the server began, or stopped, to tell.
-    /// Only later ones are further apart. Where it stopped, the next one is made as soon as the server's interval allows.
+    /// The poll that is due already stays: it catches up with what happened before the server began, or stopped, to
+    /// tell. Only later ones are further apart. Where it stopped, the next one is made as soon as the server's interval
+    /// allows.
     fn on_watched(&mut self, on: bool, (at, jitter): (Moment, Jitter)) {
         if on {
             self.pushed.get_or_insert(at.now);
@@ -483,7 +484,7 @@ fn spread(Jitter(share): Jitter) -> Duration {
     POKE_SPREAD.saturating_mul(u32::from(share)) / u32::from(u16::MAX)
 }
 
-/// True where nothing that the host hears of differs: status, message, open inputs (design rule 3).
+/// True where nothing that the host hears of differs: status, message, open inputs.
 fn same_state(a: &Task, b: &Task) -> bool {
     a.status == b.status
         && a.message == b.message
@@ -504,11 +505,11 @@ fn is_whole(task: &Task) -> bool {
 
 /// "Completed" without a result, this often, is the server's last word (chosen: a lagging replica is over by then).
 const MAX_HOLLOW: u32 = 3;
-/// Unknown right after creation is forgiven for so many polls (design rule 5) …
+/// Unknown right after creation is forgiven for so many polls …
 const GRACE_POLLS: u32 = 3;
 /// … and for so long.
 const GRACE: Duration = Duration::from_secs(10);
-/// An overdue task ends when its server was unreachable for so long (design rule 4).
+/// An overdue task ends when its server was unreachable for so long.
 const MAX_UNREACHABLE: Duration = Duration::from_secs(300);
-/// Pokes are spread over so long (design rule 14).
+/// Pokes are spread over so long.
 const POKE_SPREAD: Duration = Duration::from_secs(3);

@@ -1,8 +1,8 @@
 //! The workers: at most 32, gone after some idle seconds. One pool for the whole process.
 //!
 //! As few as the work needs: with a server that answers in a moment one worker makes many round trips in a row, which
-//! costs a fraction of waking one for each. How many are needed follows from how long a round trip has taken lately; where
-//! that was wrong, because a server has become slow, [`Pool::relieve`] doubles them until the queue moves.
+//! costs a fraction of waking one for each. How many are needed follows from how long a round trip has taken lately;
+//! where that was wrong, because a server has become slow, [`Pool::relieve`] doubles them until the queue moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -161,8 +161,8 @@ impl Pool {
         true
     }
 
-    /// The queue is looked after: true while errands wait. Where none was taken for a while, the workers there are do not
-    /// suffice: a server has become slow.
+    /// The queue is looked after: true while errands wait. Where none was taken for a while, the workers there are do
+    /// not suffice: a server has become slow.
     pub(crate) fn relieve(self: &Arc<Self>) -> bool {
         let more = {
             let floor = self.floor.lock();

@@ -330,7 +330,7 @@ impl Machine {
             Phase::Ended(ended) => match ended.end.reason {
                 EndReason::Completed => TaskStatus::Completed,
                 EndReason::Cancelled => TaskStatus::Cancelled,
-                // A host that looks only at the status reads all of these as failed (design rule 4).
+                // A host that looks only at the status reads all of these as failed.
                 EndReason::Failed | EndReason::Expired | EndReason::Unknown => TaskStatus::Failed,
                 EndReason::Closed => open_status(ended.task.as_deref()),
             },
