@@ -207,17 +207,17 @@ fn a_change_that_is_told_on_a_subscription_drops_the_list() {
             "resourcesListChanged": true, "resourceSubscriptions": ["test://static-text"]}});
         let _stream =
             client.start_request("subscriptions/listen", &filter.to_string(), r#"{"total_ms":-1,"idle_ms":-1}"#);
-        client.events.nth(MCP_EVENT_NOTIFICATION, 1);
+        client.events.nth(MCP_EVENT_SUBSCRIPTION, 1);
         fill(&server, &client);
         assert_eq!(client.generations(), [1; 3]);
         server.announce(what);
-        client.events.nth(MCP_EVENT_NOTIFICATION, 2);
+        client.events.nth(MCP_EVENT_NOTIFICATION, 1);
         assert_eq!(client.generations(), generations, "{what}");
         assert_eq!(asked_again(&server, &client), dropped, "{what}");
         // The same lists came again: nobody has to do anything once more.
         assert_eq!(client.generations(), generations, "{what}");
         server.touch("test://static-text");
-        client.events.nth(MCP_EVENT_NOTIFICATION, 3);
+        client.events.nth(MCP_EVENT_NOTIFICATION, 2);
         server.clear();
         assert_eq!(asked_again(&server, &client), ["resources/read"], "{what}");
         assert_eq!(client.generations(), generations, "{what}: a resource is not the list of them");
