@@ -99,7 +99,8 @@ impl CancelToken {
         if let Some(why) = self.cancelled() {
             return Err(Cancelled(why));
         }
-        hooks.retain(|hook| hook.strong_count() > 0);
+        // Whoever waits again and again under one token stands in the list once.
+        hooks.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&hook));
         hooks.push(hook);
         Ok(())
     }
@@ -163,6 +164,18 @@ mod tests {
         assert!(!token.finish());
         assert_eq!(hook.0.load(Ordering::Relaxed), 1);
         assert_eq!(token.on_cancel(weak), Err(Cancelled(Why::Host)));
+    }
+
+    #[test]
+    fn whoever_waits_again_and_again_stands_in_the_list_once() {
+        let token = CancelToken::new();
+        let hook = Arc::new(Count(AtomicUsize::new(0)));
+        for _ in 0..1000 {
+            assert!(token.on_cancel(Arc::downgrade(&hook) as Weak<dyn Wake>).is_ok());
+        }
+        assert_eq!(token.hooks.lock().len(), 1);
+        assert!(token.cancel(Why::Host));
+        assert_eq!(hook.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -27,6 +27,8 @@ impl Legacy {
         let seat = self.desk.subscribers().sit(standing.number);
         let offered = wanted.within(&self.capabilities());
         let heard = self.subscribe(&seat, offered, scope, notes).and_then(|granted| {
+            // Before it is told: whoever hears of it may count on the next news coming here.
+            seat.open();
             notes.note(SubscriptionNews::acknowledged(granted.write()));
             self.hear_until(&seat, scope, notes)
         });
@@ -40,7 +42,7 @@ impl Legacy {
     /// Subscribes to each resource; those that the server refuses are not granted.
     fn subscribe(&self, seat: &Seat, mut granted: Filter, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Filter> {
         let uris = std::mem::take(&mut granted.uris);
-        // Heard from now on, before the first request, so that nothing falls between.
+        // Wanted from now on, before the first request, so that nobody else unsubscribes from it meanwhile.
         seat.grant(granted.clone());
         for uri in uris {
             granted.uris.push(uri);
@@ -82,8 +84,10 @@ impl Legacy {
     /// Gives up the seat, and the resources that nobody else in this session wants.
     fn unsubscribe(&self, standing: &Arc<Standing>, seat: Arc<Seat>) {
         let uris = seat.uris();
-        // Whoever wakes it just now may hold it for a moment longer.
-        seat.grant(Filter::default());
+        // What it has not heard is told as what nobody subscribed to: a kept answer may have to go because of it.
+        for note in seat.leave() {
+            self.means.outside.note(note);
+        }
         drop(seat);
         let here = self.standings.current().is_some_and(|now| now.number == standing.number);
         let subscribers = self.desk.subscribers();

@@ -18,6 +18,9 @@ const MOST_WAITING: usize = 1024;
 #[derive(Default)]
 struct State {
     filter: Filter,
+    /// It was acknowledged to the host. Before, what the server tells is nobody's, and comes to the client at once: an
+    /// answer that is kept must not outlive the news that wait here.
+    open: bool,
     waiting: VecDeque<Note>,
     lost: bool,
 }
@@ -28,6 +31,14 @@ pub(super) struct Seat {
     pub standing: u64,
     state: Mutex<State>,
     news: Condvar,
+}
+
+/// What became of a notification at a seat.
+enum Pushed {
+    /// It is not wanted here.
+    NotHere,
+    Taken,
+    OldestDropped,
 }
 
 /// What comes next for a seat.
@@ -43,9 +54,22 @@ pub(super) enum Next {
 }
 
 impl Seat {
-    /// What is granted so far; what matches is heard from now on.
+    /// What is granted so far.
     pub(super) fn grant(&self, filter: Filter) {
         self.state.lock().filter = filter;
+    }
+
+    /// It is acknowledged: what matches comes here from now on.
+    pub(super) fn open(&self) {
+        self.state.lock().open = true;
+    }
+
+    /// What nobody will hear here any more; nothing more comes.
+    pub(super) fn leave(&self) -> Vec<Note> {
+        let mut state = self.state.lock();
+        state.open = false;
+        state.filter = Filter::default();
+        state.waiting.drain(..).collect()
     }
 
     /// The resources that are granted.
@@ -57,16 +81,20 @@ impl Seat {
         self.state.lock().filter.uris.iter().any(|known| known == uri)
     }
 
-    fn push(&self, note: Note) -> bool {
+    fn push(&self, of_method: &str, params: &Json, note: impl FnOnce() -> Note) -> Pushed {
         let mut state = self.state.lock();
-        state.waiting.push_back(note);
+        // One lock for the look and the entry: nothing comes behind a seat that was left.
+        if !state.open || !state.filter.takes(of_method, params) {
+            return Pushed::NotHere;
+        }
+        state.waiting.push_back(note());
         let fits = state.waiting.len() <= MOST_WAITING;
         if !fits {
             state.waiting.pop_front();
         }
         drop(state);
         self.news.notify_all();
-        fits
+        if fits { Pushed::Taken } else { Pushed::OldestDropped }
     }
 
     /// Waits for what comes next.
@@ -127,9 +155,12 @@ impl Subscribers {
     pub(super) fn offer(&self, of_method: &str, params: &Json, mut dropped: impl FnMut()) -> bool {
         let mut taken = false;
         for seat in self.all() {
-            if seat.state.lock().filter.takes(of_method, params) {
-                taken = true;
-                if !seat.push(Note::Other { method: of_method.to_owned(), params: params.clone() }) {
+            let note = || Note::Other { method: of_method.to_owned(), params: params.clone() };
+            match seat.push(of_method, params, note) {
+                Pushed::NotHere => {}
+                Pushed::Taken => taken = true,
+                Pushed::OldestDropped => {
+                    taken = true;
                     dropped();
                 }
             }
@@ -169,6 +200,12 @@ mod tests {
         let (first, second) = (subscribers.sit(1), subscribers.sit(2));
         first.grant(Filter::of_resources(&["a:/x"]));
         second.grant(Filter::of_resources(&["a:/x", "a:/y"]));
+        assert!(
+            !subscribers.offer("notifications/resources/updated", &updated("a:/x"), || panic!("room")),
+            "too early"
+        );
+        first.open();
+        second.open();
         let offer = |uri: &str| subscribers.offer("notifications/resources/updated", &updated(uri), || panic!("room"));
         assert!(offer("a:/x") && offer("a:/y") && !offer("a:/z"));
         subscribers.lost(1);
@@ -181,8 +218,8 @@ mod tests {
         assert!(subscribers.wanted(2, "a:/y") && !subscribers.wanted(1, "a:/y"));
         token.cancel(Why::Host);
         assert!(matches!(second.next(&scope, &*clock), Next::Cancelled(Why::Host)));
-        drop(second);
-        assert!(!offer("a:/y"));
+        assert!(offer("a:/y"));
+        assert_eq!((second.leave().len(), offer("a:/y")), (1, false), "what was not heard is handed on");
     }
 
     #[test]
@@ -190,6 +227,7 @@ mod tests {
         let subscribers = Subscribers::default();
         let seat = subscribers.sit(1);
         seat.grant(Filter::of_resources(&["a:/"]));
+        seat.open();
         let mut dropped = 0;
         for _ in 0..MOST_WAITING + 3 {
             subscribers.offer("notifications/resources/updated", &updated("a:/x"), || dropped += 1);

@@ -321,7 +321,8 @@ impl TaskEntry {
     /// Has `watcher` woken at each change of the snapshot, for as long as it lives.
     pub(crate) fn watch(&self, watcher: Weak<dyn Wake>) {
         let mut watchers = self.watchers.lock();
-        watchers.retain(|one| one.strong_count() > 0);
+        // A list may name a task many times: its watcher stands here once.
+        watchers.retain(|one| one.strong_count() > 0 && !one.ptr_eq(&watcher));
         watchers.push(watcher);
     }
 
