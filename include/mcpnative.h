@@ -124,7 +124,8 @@
  *     ledger        where tasks are stored, so that none is lost:
  *       file          an SQLite file, made where there is none, for your user alone. Opened with the client, which
  *                     FAILS with MCP_E_LEDGER where that is not possible. Several clients and processes may share it:
- *                     each task is followed by one of them. After a crash the next one goes on  (the process's memory)
+ *                     each task is followed by one of them. After a crash the next one goes on. The files beside it
+ *                     that end in -wal and -shm are a part of it                              (the process's memory)
  *       keep_results  whether a result is stored until mcp_task_acknowledge(); without, the next process asks the server
  *                     for it once more                                                          true
  *       keep_ended    ended tasks that are kept; acknowledged ones go first             10000 (in memory: 1000)
@@ -133,7 +134,8 @@
  *                     noticed at once where the system can tell)                                15000
  *   input           who answers the server's questions: {"elicitation", "sampling", "roots"}, each
  *                   "handler" (the one registered), "manual" (by mcp_call_answer() and mcp_task_update();
- *                   a wait returns MCP_E_INPUT_REQUIRED) or "refuse"           handler where there is one, else refuse
+ *                   a wait returns MCP_E_INPUT_REQUIRED) or "refuse": the server is told that nobody can be asked, and
+ *                   some tools then fail (error -32021)                        handler where there is one, else refuse
  *   extensions      {"com.example/name": {settings}}: declared to the server                  {}
  *   max_in_flight   calls started by _call and _start that run at once; more wait their turn  256
  *   queue_limit     events that may wait (and 64 MiB of their texts)                          10000
@@ -142,6 +144,16 @@
  *                   told of: "error" (the call ends with MCP_E_SCHEMA, the result is at hand all the same),
  *                   "warn" (a line in the log) or "off". Nothing is listed just to know a schema; results
  *                   with isError are not checked                                              "error"
+ *   record          writes down what is sent and received, a JSON line each, for you and for replay:
+ *     file          made for its owner alone (0600); where it is there, this record comes behind what is in it.
+ *                   Its path is yours to guard: it holds all that passes but the headers of these settings, whose
+ *                   values are masked wherever they stand, and the names of sessions                 (none)
+ *     max_bytes     where it would grow over this, or cannot be written, the record ends with one
+ *                   MCP_EVENT_ERROR; the connection goes on                                   67108864
+ *   replay          instead of url, command and server: {"file": path}, whose newest record is played
+ *                   as the server, without a network and without its delays. A request gets what the next
+ *                   recorded one of its method and name got; one that is not in it is MCP_E_MALFORMED. What a
+ *                   server over a channel said outside of any request is not in a record           (none)
  *
  * ---- Call options (mcp_tool_call, mcp_tool_run, mcp_call_start, mcp_call_run) -----------------------------------------
  *
@@ -1141,6 +1153,50 @@ mcp_status mcp_log_on(mcp_queue *queue,
                       mcp_log_fn fn,
                       void *user,
                       mcp_destroy_fn destroy);
+
+/**
+ * Take the clock of tasks into your hands, for tests: it stands still until mcp_clock_advance() moves it.
+ *
+ * One clock for the process. What goes by it: when a task is polled, its time to live and MCP_SNAPSHOT_OVERDUE, the
+ * pauses after failed polls, how long a server may be out of reach or not know a task, what is told and stored of these,
+ * and how long an answer is kept by its ttlMs. What stays with the system's clock: every wait_ms and with it
+ * mcp_task_wait(), all of settings.timeouts and settings.restart, total_ms and idle_ms of a call, retries of a request,
+ * sockets. A program that never calls this has the system's clock.
+ *
+ * @return MCP_OK, MCP_S_ALREADY_DONE where it is held already, MCP_E_STATE while there is a client that has not closed
+ *         (mcp_client_wait_closed())
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_clock_hold(void);
+
+/**
+ * Move the held clock forward: monotonic time, time since boot and wall time alike.
+ *
+ * It goes from one due time to the next: whatever fell due is asked, and answered, before time goes on, so that a
+ * job that wants a poll each hour gets one for each. When this returns MCP_OK, nothing is under way; events are delivered as
+ * ever, by their thread or queue. Where an answer does not come within wait_ms the clock goes to its end without it,
+ * what has fallen due meanwhile is handed out once, and MCP_S_TIMEOUT is returned: with a wait_ms of 0 that is all.
+ *
+ * @param ms       how far, in ms; 0 only waits until nothing is under way
+ * @param wait_ms  how long answers are waited for in all, in ms of the system's clock; -1 without limit
+ * @return MCP_OK, MCP_S_TIMEOUT, MCP_E_STATE where the clock is not held or another thread moves it, MCP_E_ARGUMENT for an ms below 0 or of more
+ *         than 100 years
+ * Threads: any.   Callbacks: MCP_E_REENTRANT.   Blocks: up to wait_ms.   Since: ABI 1
+ */
+MCP_API
+mcp_status mcp_clock_advance(int64_t ms,
+                             int64_t wait_ms);
+
+/**
+ * Give the clock back to the system.
+ *
+ * A held clock is held until then, also over mcp_shutdown().
+ *
+ * @return MCP_OK, MCP_S_ALREADY_DONE where it is not held, MCP_E_STATE while there is a client that has not closed
+ * Threads: any.   Callbacks: safe.   Blocks: never.   Since: ABI 1
+ */
+MCP_API mcp_status mcp_clock_release(void);
 
 /**
  * The text itself.
