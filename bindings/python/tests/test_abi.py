@@ -167,7 +167,7 @@ class Constants(unittest.TestCase):
     def test_fields_and_kinds(self) -> None:
         groups = (
             "LOG", "ERROR", "STATE", "EVENT", "CLIENT", "SERVER", "RESULT", "BLOCK", "SNAPSHOT", "TASK", "REASON", "INPUT",
-            "SUBSCRIPTION",
+            "SUBSCRIPTION", "WAIT",
         )
         ours = {f"MCP_{name}": value for name, value in vars(_constants).items() if name.isupper()}
         listed = {
