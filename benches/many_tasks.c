@@ -7,9 +7,12 @@
  * after that time; watches for SECONDS; prints, tab-separated: name and figure. Memory is what the process has more than
  * before the first task; CPU time is that of the watched seconds. How punctual the polls were tells the server.
  */
+#define _GNU_SOURCE
 #include "common.h"
 
 #include <dirent.h>
+
+#define AT_ONCE 64
 
 static long memory_kib(void)
 {
@@ -72,21 +75,23 @@ static void start_tasks(mcp_client *client, int tasks, int poll_ms, int life_ms)
     int length = life_ms > 0
                      ? snprintf(arguments, sizeof arguments, "{\"poll_ms\":%d,\"life_ms\":%d}", poll_ms, life_ms)
                      : snprintf(arguments, sizeof arguments, "{\"poll_ms\":%d}", poll_ms);
-    mcp_call **calls = calloc((size_t)tasks, sizeof(mcp_call *));
-    if (calls == NULL)
-        die("no memory");
-    for (int i = 0; i < tasks; i++) {
-        mcp_status status = mcp_tool_call(client, "job", arguments, (size_t)length, NULL, 0, &calls[i]);
+    /* As many calls at once as are sent at once: calls that wait are memory, too, and none of the tasks'. */
+    mcp_call *calls[AT_ONCE] = {NULL};
+    for (int i = 0; i < tasks + AT_ONCE; i++) {
+        mcp_call **place = &calls[i % AT_ONCE];
+        if (*place != NULL) {
+            mcp_status ended = mcp_call_wait(*place, 60000);
+            if (ended != MCP_OK && ended != MCP_S_TASK)
+                die_of("mcp_call_wait", ended);
+            mcp_call_free(*place);
+            *place = NULL;
+        }
+        if (i >= tasks)
+            continue;
+        mcp_status status = mcp_tool_call(client, "job", arguments, (size_t)length, NULL, 0, place);
         if (status != MCP_OK)
             die_of("mcp_tool_call", status);
     }
-    for (int i = 0; i < tasks; i++) {
-        mcp_status status = mcp_call_wait(calls[i], 60000);
-        if (status != MCP_OK && status != MCP_S_TASK)
-            die_of("mcp_call_wait", status);
-        mcp_call_free(calls[i]);
-    }
-    free(calls);
 }
 
 int main(int count, char **args)

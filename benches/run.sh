@@ -3,7 +3,7 @@
 #   run.sh            build, measure, print a table
 #   run.sh write      and put the table into docs/benchmarks.md
 # CALLS and ROUNDS say how much (5000, 9), THREADS how many call at once (64), CORE which core client and server share where
-# one call follows another (the last one), CARGO_TARGET_DIR where the build goes, NO_BUILD=1 that it is there already.
+# one call follows another (the last one), QUICK=1 that tasks are watched for a few seconds only, CARGO_TARGET_DIR where the build goes, NO_BUILD=1 that it is there already.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$top/target}
@@ -12,6 +12,9 @@ calls=${CALLS:-5000}
 rounds=${ROUNDS:-9}
 threads=${THREADS:-64}
 core=${CORE:-$(($(nproc) - 1))}
+short=20
+long=60
+[ -z "${QUICK:-}" ] || { short=5; long=11; }
 work=$(mktemp -d)
 servers=
 tidy() {
@@ -31,7 +34,7 @@ command -v taskset >/dev/null && pin="taskset -c $core"
 [ -n "${NO_BUILD:-}" ] || (cd "$top" && cargo build --release --workspace)
 mkdir -p "$target/benches"
 ln -sf "$target/release/libmcpnative.so" "$target/benches/libmcpnative.so.1"
-for name in call_cost pipe_cost many_calls first_answer; do
+for name in call_cost pipe_cost many_calls first_answer many_tasks; do
 	# shellcheck disable=SC2086
 	${CC:-cc} -std=gnu11 -O2 -Wall -Wextra "-I$top/include" "$top/benches/$name.c" -o "$target/benches/$name" \
 		"$target/benches/libmcpnative.so.1" "-Wl,-rpath,$target/benches" -lpthread
@@ -71,6 +74,27 @@ $pin timeout 600 ./pipe_cost run "$calls" "$rounds" >"$work/pipes"
 timeout 600 ./many_calls "$wide" "$plain" "$question" "$answer" "$threads" $((calls * 10)) "$rounds" >"$work/many"
 timeout 600 ./first_answer run "$wide" "$plain" "$question" "$answer" 51 >"$work/first"
 
+watch() { # tasks, pollIntervalMs, ms after which each ends (0: never), seconds to watch: a line of the figures
+	serve "tasks-$1-$3" "" --fast
+	timeout 300 ./many_tasks "$address" "$1" "$2" "$3" "$4" >"$work/watched"
+	printf '%s\t%s\t%s\t%s' "$1" "$2" "$3" "$4"
+	for of in cpu_s memory_kib threads; do
+		printf '\t%s' "$(sed -n "s/^$of	//p" "$work/watched")"
+	done
+	for of in '"polls":' '"early":' '"late_ms":{[^}]*"p99":' '"seen_after_ms":{[^}]*"p50":' '"seen_after_ms":{[^}]*"p99":'; do
+		printf '\t%s' "$(sed -n "s/^server	.*$of\([0-9.]*\).*/\1/p" "$work/watched")"
+	done
+	echo
+}
+{
+	watch 1000 1000 0 "$short"
+	watch 10000 5000 0 "$long"
+	watch 1000 1000 5000 8
+} >"$work/tasks"
+if [ -z "${NO_BUILD:-}" ]; then
+	(cd "$top" && cargo test -q --release --lib cost_of_a_poll -- --ignored --nocapture) | grep '^simulation' >"$work/simulation"
+fi
+
 round_trips() { # file, what is bare: rows of a table
 	awk -F '\t' -v name="$2" '
 		$1 ~ /bare$/ { bare = $2; p99 = $3; cpu = $4; which = $1 ~ /^least/ ? "quietest round: " : ""
@@ -99,6 +123,21 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
 	echo "| process start to the first answer, HTTP | median |"
 	echo "| --- | ---: |"
 	awk -F '\t' '{ printf "| %s | %.2f ms |\n", $1 == "bare" ? "bare socket" : "through the C ABI (load, open, discover, call)", $2 / 1000 }' "$work/first"
+	echo
+	echo "| outstanding tasks, HTTP | watched | polls | early | p99 late | CPU time | memory | threads |"
+	echo "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+	awk -F '\t' '$3 == 0 { printf "| %d tasks, pollIntervalMs %d | %d s | %d | %d | %.1f ms | %.2f s | %.1f MB | %d |\n",
+		$1, $2, $4, $8, $9, $10, $5, $6 / 1024, $7 }' "$work/tasks"
+	echo
+	echo "| from the end of a task to the poll that sees it | median | p99 |"
+	echo "| --- | ---: | ---: |"
+	awk -F '\t' '$3 > 0 { printf "| %d tasks, pollIntervalMs %d | %.0f ms | %.0f ms |\n", $1, $2, $11, $12 }' "$work/tasks"
+	if [ -s "$work/simulation" ]; then
+		echo
+		echo "| simulation with a virtual clock | polls | real time for one poll |"
+		echo "| --- | ---: | ---: |"
+		awk -F '\t' '{ printf "| %d tasks | %d | %.2f us |\n", $2, $3, $4 }' "$work/simulation"
+	fi
 	echo
 	echo "$rounds rounds of $calls calls each ($((calls * 10)) for the threads), in turn; medians of the rounds. HTTP: request $question bytes, answer $answer bytes;"
 	echo "stdio: $(awk -F '\t' '$1 == "sizes" { print "line in " $2 " bytes, line out " $3 " bytes" }' "$work/pipes"). Sequential: client and server on ${pin:+one core of }${cpu:-$(uname -m)};"

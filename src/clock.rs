@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Condvar, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Where the time comes from.
 pub trait Clock: Send + Sync {
@@ -41,6 +41,72 @@ impl Clock for SystemClock {
 #[must_use]
 pub fn system() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
+}
+
+/// The clock that tasks live by and kept answers age by: the system's, until the host takes it into its hands for a test
+/// (`mcp_clock_hold`). One for the process. What bounds real work (connections, calls, waits) goes by [`SystemClock`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LifeClock;
+
+/// The times at which the host's clock stands.
+#[derive(Clone, Copy)]
+struct Stand {
+    now: Instant,
+    wall: SystemTime,
+    boot: Duration,
+}
+
+static HELD: Mutex<Option<Stand>> = Mutex::new(None);
+
+impl LifeClock {
+    /// The clock stands still from now on. False where it does already.
+    #[must_use]
+    pub fn hold() -> bool {
+        let mut held = HELD.lock();
+        let first = held.is_none();
+        held.get_or_insert_with(|| Stand {
+            now: SystemClock.now(),
+            wall: SystemClock.wall(),
+            boot: SystemClock.boot(),
+        });
+        first
+    }
+
+    /// Moves all times of the held clock forward. One that would leave what its type holds stands where it is.
+    pub fn advance(by: Duration) {
+        let mut held = HELD.lock();
+        if let Some(stand) = held.as_mut() {
+            stand.now = stand.now.checked_add(by).unwrap_or(stand.now);
+            stand.wall = stand.wall.checked_add(by).unwrap_or(stand.wall);
+            stand.boot = stand.boot.saturating_add(by);
+        }
+    }
+
+    /// Whether it is held.
+    #[must_use]
+    pub fn is_held() -> bool {
+        HELD.lock().is_some()
+    }
+
+    /// Follows the system's clock again. False where it did.
+    #[must_use]
+    pub fn release() -> bool {
+        HELD.lock().take().is_some()
+    }
+}
+
+impl Clock for LifeClock {
+    fn now(&self) -> Instant {
+        HELD.lock().map_or_else(|| SystemClock.now(), |stand| stand.now)
+    }
+
+    fn wall(&self) -> SystemTime {
+        HELD.lock().map_or_else(|| SystemClock.wall(), |stand| stand.wall)
+    }
+
+    fn boot(&self) -> Duration {
+        HELD.lock().map_or_else(|| SystemClock.boot(), |stand| stand.boot)
+    }
 }
 
 /// Which time limit a deadline stands for, so that a timeout can say which one ran out.
@@ -123,8 +189,8 @@ impl Deadline {
         }
     }
 
-    /// Waits for a condition, until it is told or the moment has come; false for the latter. The caller looks again either
-    /// way: a condition may be told for nothing.
+    /// Waits for a condition, until it is told or the moment has come; false for the latter. The caller looks again
+    /// either way: a condition may be told for nothing.
     pub fn wait<T: ?Sized>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self {
             Self::Never => {

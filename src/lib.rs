@@ -6,8 +6,8 @@
 //! ffi -> client -> { session, tasks, auth } -> { transport, protocol } -> os
 //! ```
 //!
-//! The rooms in braces never import each other. The files at the root (`error`, `clock`, `cancel`, `hold`, `spawn`) are open
-//! to every room. Nobody imports `ffi`. `unsafe` is denied here and allowed, with its reason, in `ffi/` and `os/`.
+//! The rooms in braces never import each other. The files at the root (`error`, `clock`, `cancel`, `hold`, `spawn`) are
+//! open to every room. Nobody imports `ffi`. `unsafe` is denied here and allowed, with its reason, in `ffi/` and `os/`.
 //! A test (`tests/house.rs`) reads every `use crate::…` and holds these doors.
 
 pub mod cancel;

@@ -250,10 +250,10 @@ fn a_change_that_is_told_on_a_channel_drops_the_list() {
     let filter = r#"{"notifications":{"toolsListChanged":true}}"#;
     for era in ["legacy", "modern"] {
         let server = Local::new(&format!("change-{era}"), json!({"options": {"era": era}}));
-        let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_NOTIFICATION]));
+        let client = server.ready(json!({}), |client| client.record(&[MCP_EVENT_NOTIFICATION, MCP_EVENT_SUBSCRIPTION]));
         let _stream = (era == "modern").then(|| {
             let stream = client.start_request("subscriptions/listen", filter, r#"{"total_ms":-1,"idle_ms":-1}"#);
-            client.events.nth(MCP_EVENT_NOTIFICATION, 1);
+            client.events.nth(MCP_EVENT_SUBSCRIPTION, 1);
             stream
         });
         let list = || client.request_with("tools/list", "{}", KEEP).unwrap();

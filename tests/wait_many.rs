@@ -114,7 +114,10 @@ fn pending_tasks_are_listed_by_conversation() {
     }
     let listed = |filter: Value| -> Vec<String> {
         let all = client.tasks(&filter.to_string()).unwrap().as_array().unwrap().clone();
-        all.iter().map(|task| task["task_id"].as_str().unwrap().to_owned()).collect()
+        // In the order that the server answered in.
+        let mut ids: Vec<_> = all.iter().map(|task| task["task_id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
     };
     assert_eq!(listed(json!({"context": {"conversation": "two"}})), ["b"]);
     assert_eq!(listed(json!({"context": {"turn": 3}})), ["a", "b"]);

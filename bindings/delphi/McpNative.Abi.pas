@@ -211,6 +211,9 @@ var
   mcp_last_error: function(out Value: PMcpError): Integer; cdecl;
   mcp_shutdown: function(WaitMs: Int64): Integer; cdecl;
   mcp_log_on: function(Queue: PMcpQueue; Level: Integer; Fn: TMcpLogFn; User: Pointer; Destroy: TMcpDestroyFn): Integer; cdecl;
+  mcp_clock_hold: function: Integer; cdecl;
+  mcp_clock_advance: function(Ms: Int64; WaitMs: Int64): Integer; cdecl;
+  mcp_clock_release: function: Integer; cdecl;
   mcp_text_get: function(Text: PMcpText; Length: PMcpSize): PAnsiChar; cdecl;
   mcp_text_free: function(Text: PMcpText): Integer; cdecl;
   mcp_uri_template_expand: function(UriTemplate: PAnsiChar; Variables: PAnsiChar; Length: NativeUInt; out Value: PMcpText): Integer; cdecl;
@@ -318,6 +321,9 @@ begin
   @mcp_last_error := Resolve('mcp_last_error');
   @mcp_shutdown := Resolve('mcp_shutdown');
   @mcp_log_on := Resolve('mcp_log_on');
+  @mcp_clock_hold := Resolve('mcp_clock_hold');
+  @mcp_clock_advance := Resolve('mcp_clock_advance');
+  @mcp_clock_release := Resolve('mcp_clock_release');
   @mcp_text_get := Resolve('mcp_text_get');
   @mcp_text_free := Resolve('mcp_text_free');
   @mcp_uri_template_expand := Resolve('mcp_uri_template_expand');

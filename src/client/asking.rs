@@ -16,7 +16,7 @@ use crate::protocol::json::{Json, quote};
 use crate::protocol::limits::too_large;
 use crate::session::Retry;
 
-/// Rounds that carry only `requestState` come at most this often (design section 6).
+/// Rounds that carry only `requestState` come at most this often.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(250);
 
 /// One round of questions.

@@ -1,13 +1,14 @@
-//! For a chat loop: the tasks that are pending, and every outcome as a tool result, so that a conversation never sticks.
+//! For a chat loop: the tasks that are pending, and every outcome as a tool result, so that a conversation never
+//! sticks.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::client::doc::Doc;
 use crate::client::end::CallEnd;
 use crate::client::follow::TaskHandle;
 use crate::client::handle::Client;
-use crate::client::settings::Doc;
 use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::{Json, quote};

@@ -110,6 +110,14 @@ impl Client {
         if let Some(channel) = reach.channel {
             channel.set_asides(Arc::new(Ear(client.me.clone())));
         }
+        if let Some(tape) = reach.tape {
+            let me = client.me.clone();
+            tape.on_trouble(Box::new(move |error| {
+                if let Some(client) = me.upgrade() {
+                    client.mailbox.post(Event { error: Some(error), ..Event::new(EventKind::Error) });
+                }
+            }));
+        }
         Ok(client)
     }
 
@@ -163,6 +171,7 @@ impl Client {
         let runtime = &self.runtime;
         let means = Means {
             clock: runtime.clock.clone(),
+            life: runtime.life.clone(),
             threads: runtime.spawn.clone(),
             errands: runtime.calls.spawner(),
             outside: Arc::new(Ear(self.me.clone())),
@@ -306,8 +315,8 @@ impl Client {
                 event.json = Some(params);
             }
             Note::Other { method, params } => {
-                // On whatever way it came: all of them end here, but for those on the stream of a task's poll (`follow.rs`).
-                // The host hears of it when old answers are forgotten.
+                // On whatever way it came: all of them end here, but for those on the stream of a task's poll
+                // (`follow.rs`). The host hears of it when old answers are forgotten.
                 if let Some(link) = self.link.get() {
                     link.session.hear(&method, &params);
                 }

@@ -1,6 +1,6 @@
 //! The settings of the way to an HTTP server: proxy, TLS, redirects.
 
-use crate::client::settings::Doc;
+use crate::client::doc::Doc;
 use crate::client::target::Target;
 use crate::error::{Error, Kind, Result};
 use crate::transport::http::{Pem, ProxyChoice, TlsSettings};

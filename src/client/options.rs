@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::settings::{Doc, Validation, read_validation};
+use crate::client::doc::Doc;
+use crate::client::settings::{Validation, read_validation};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::json::Members;
 use crate::session::CacheUse;

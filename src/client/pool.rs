@@ -10,7 +10,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, Kind, Result};
 use crate::spawn::{Job, Spawn};
 
-/// How long a worker waits for more. Chosen so that a burst each second keeps its workers, and a quiet program has none.
+/// How long a worker waits for more. Chosen so that a burst each second keeps its workers, and a quiet program has
+/// none.
 const IDLE: Duration = Duration::from_secs(5);
 /// So many wait that long; those beyond, which only a large burst needs, leave soon (chosen).
 const KEPT: usize = 16;

@@ -1,5 +1,5 @@
-//! The client and its ledger: opened with the client, its tasks followed again, its lease kept up; a task's record given
-//! to the host and taken back.
+//! The client and its ledger: opened with the client, its tasks followed again, its lease kept up; a task's record
+//! given to the host and taken back.
 
 use std::path::Path;
 use std::sync::Arc;

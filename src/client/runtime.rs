@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::client::handle::Client;
 use crate::client::life::State;
 use crate::client::pool::Pool;
-use crate::clock::{Clock, Deadline, SystemClock};
+use crate::clock::{Clock, Deadline, LifeClock, SystemClock};
 use crate::error::{Error, Kind, Result};
 use crate::os;
 use crate::session::Verdicts;
@@ -99,7 +99,10 @@ impl Spawn for Spawner {
 
 /// What all clients of the process share.
 pub(crate) struct Runtime {
+    /// The system's, for what bounds real work.
     pub(crate) clock: Arc<dyn Clock>,
+    /// What tasks live by and kept answers age by.
+    pub(crate) life: Arc<dyn Clock>,
     pub(crate) spawn: Arc<dyn Spawn>,
     pub(crate) calls: Arc<Pool>,
     pub(crate) dispatchers: Arc<Pool>,
@@ -119,14 +122,16 @@ static ENDING: Mutex<Vec<Arc<Runtime>>> = Mutex::new(Vec::new());
 impl Runtime {
     fn new() -> Arc<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let life: Arc<dyn Clock> = Arc::new(LifeClock);
         let threads = Threads::new();
         let spawn: Arc<dyn Spawn> = Arc::new(Spawner(threads.clone()));
         Arc::new(Self {
             calls: Pool::new("mcp-call", MOST_CALL_WORKERS, spawn.clone()),
             dispatchers: Pool::new("mcp-dispatch", MOST_DISPATCHERS, spawn.clone()),
-            engine: Engine::new(clock.clone(), spawn.clone(), jitter_seed(&*clock)),
+            engine: Engine::new(life.clone(), clock.clone(), spawn.clone(), jitter_seed(&*clock)),
             verdicts: Arc::default(),
             clock,
+            life,
             spawn,
             threads,
             clients: Mutex::default(),
@@ -150,6 +155,12 @@ impl Runtime {
         let mut known = self.known.lock();
         known.retain(|one| one.strong_count() > 0);
         known.push(Arc::downgrade(client));
+    }
+
+    /// True where every client that was made has closed, or was freed before it opened.
+    pub(crate) fn is_vacant(&self) -> bool {
+        let known: Vec<Arc<Client>> = self.known.lock().iter().filter_map(Weak::upgrade).collect();
+        known.iter().all(|client| client.state() == State::Closed)
     }
 
     /// Keeps a client that is open alive until it has closed.

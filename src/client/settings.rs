@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::client::doc::Doc;
 use crate::client::network::{self, Network};
 use crate::client::options::MOST_KEEP_MS;
+use crate::client::record::read_record;
 use crate::client::stored::{LedgerSettings, read_identity, read_ledger};
 use crate::client::target::{Target, read_restart};
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
 use crate::session::EraChoice;
 use crate::transport::http::proxy_password;
+use crate::transport::record::RecordSettings;
 use crate::transport::restart::RestartPolicy;
 
 /// Who answers questions of one kind.
@@ -95,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) queue_limit: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) validation: Validation,
+    /// Where what passes is written down.
+    pub(crate) record: Option<RecordSettings>,
     /// Keys of the `server` entry that the library does not know.
     pub(crate) warnings: Vec<String>,
 }
@@ -129,6 +134,7 @@ impl Settings {
             queue_limit: doc.count("queue_limit", 1, 10_000_000)?.unwrap_or(10_000),
             log_level: doc.word("log_level", &LOG_LEVELS)?.map(str::to_owned),
             validation: read_validation(&mut doc)?.unwrap_or(Validation::Error),
+            record: read_record(&mut doc)?,
             warnings,
         };
         Ok(settings)
@@ -162,7 +168,7 @@ impl Settings {
 }
 
 /// The keys of the document.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 23] = [
     "url",
     "headers",
     "server",
@@ -184,6 +190,8 @@ const KEYS: [&str; 21] = [
     "queue_limit",
     "log_level",
     "validate",
+    "record",
+    "replay",
 ];
 
 /// Looked at before anything is missed: a mistyped `url` is named as what it is.
@@ -321,229 +329,79 @@ fn read_extensions(doc: &mut Doc) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// A JSON object that is read key by key, strictly.
-pub(crate) struct Doc {
-    path: String,
-    pub(crate) members: Map<String, Value>,
-}
-
-impl Doc {
-    pub(crate) fn of(value: Value, path: &str) -> Result<Self> {
-        let found = type_name(&value);
-        let Value::Object(members) = value else {
-            return Err(Error::new(Kind::Argument, format!("{path}: expected an object but found {found}")));
-        };
-        Ok(Self { path: path.to_owned(), members })
-    }
-
-    pub(crate) fn empty(path: &str) -> Self {
-        Self { path: path.to_owned(), members: Map::new() }
-    }
-
-    /// What was not taken, as it is: for an object of the host's own.
-    pub(crate) fn rest(self) -> Value {
-        Value::Object(self.members)
-    }
-
-    /// Where in the document it stands.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// A member; null counts as absent.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
-        self.members.shift_remove(key).filter(|value| !value.is_null())
-    }
-
-    pub(crate) fn object(&mut self, key: &str) -> Result<Option<Self>> {
-        let path = format!("{}.{key}", self.path);
-        self.take(key).map(|value| Self::of(value, &path)).transpose()
-    }
-
-    pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            // Not echoed, also where it is a number: it may be a credential.
-            Some(other) => Err(self.mistyped(key, "a string", type_name(&other))),
-        }
-    }
-
-    /// An array of texts.
-    pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>> {
-        const WANT: &str = "an array of strings";
-        let items = match self.take(key) {
-            None => return Ok(None),
-            Some(Value::Array(items)) => items,
-            Some(other) => return Err(self.mistyped(key, WANT, type_name(&other))),
-        };
-        let text = |item: Value| match item.as_str() {
-            Some(text) => Ok(text.to_owned()),
-            None => {
-                let message = format!("{}.{key}: expected {WANT} but found {} in it", self.path, type_name(&item));
-                Err(Error::new(Kind::Argument, message))
-            }
-        };
-        items.into_iter().map(text).collect::<Result<_>>().map(Some)
-    }
-
-    pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(other) => Err(self.wrong(key, "true or false", &other)),
-        }
-    }
-
-    /// One of some words.
-    pub(crate) fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>> {
-        let Some(text) = self.text(key)? else {
-            return Ok(None);
-        };
-        match words.iter().find(|word| **word == text) {
-            Some(word) => Ok(Some(word)),
-            None => {
-                let found = crate::error::one_line(&text);
-                let message = format!("{}.{key}: expected one of {} but found {found}", self.path, words.join(", "));
-                Err(Error::new(Kind::Argument, message))
-            }
-        }
-    }
-
-    /// A whole number within bounds.
-    pub(crate) fn count(&mut self, key: &str, least: u64, most: u64) -> Result<Option<usize>> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let count = value.as_u64().filter(|count| (least..=most).contains(count));
-        match count.and_then(|count| usize::try_from(count).ok()) {
-            Some(count) => Ok(Some(count)),
-            None => Err(self.wrong(key, &format!("a whole number from {least} to {most}"), &value)),
-        }
-    }
-
-    /// A time limit in ms: > 0, or -1 for no limit.
-    pub(crate) fn limit(&mut self, key: &str, default_ms: u64) -> Result<Option<Duration>> {
-        Ok(self.own_limit(key)?.unwrap_or(Some(Duration::from_millis(default_ms))))
-    }
-
-    /// The same without a default: the outer `None` is "not given".
-    #[allow(clippy::option_option, reason = "absent, no limit and a limit are three things")]
-    pub(crate) fn own_limit(&mut self, key: &str) -> Result<Option<Option<Duration>>> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        match value.as_i64() {
-            Some(-1) => Ok(Some(None)),
-            Some(ms) if ms > 0 => Ok(Some(Some(Duration::from_millis(ms.unsigned_abs())))),
-            _ => Err(self.wrong(key, "a number of milliseconds above 0, or -1 for no limit", &value)),
-        }
-    }
-
-    /// No key may be left.
-    pub(crate) fn finish(&self) -> Result<()> {
-        match self.members.keys().next() {
-            None => Ok(()),
-            Some(key) => {
-                let key = crate::error::one_line(key);
-                Err(Error::new(Kind::Argument, format!("{}.{key} is not a known key", self.path)))
-            }
-        }
-    }
-
-    fn wrong(&self, key: &str, expected: &str, found: &Value) -> Error {
-        match found.as_number() {
-            Some(number) => self.mistyped(key, expected, &crate::error::one_line(&number.to_string())),
-            None => self.mistyped(key, expected, type_name(found)),
-        }
-    }
-
-    fn mistyped(&self, key: &str, expected: &str, found: &str) -> Error {
-        Error::new(Kind::Argument, format!("{}.{key}: expected {expected} but found {found}", self.path))
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A document, and what is said of it.
+    const WRONG: &[(&str, &str)] = &[
+        ("nope", "settings are not valid JSON: expected ident at line 1 column 2"),
+        ("[]", "settings: expected an object but found an array"),
+        ("{}", "settings.url is missing (or command, or server)"),
+        (r#"{"url":7}"#, "settings.url: expected a string but found a number"),
+        (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
+        (r#"{"urll":"u"}"#, "settings.urll is not a known key"),
+        (r#"{"mcpServers":{}}"#, "settings.mcpServers: give one of its entries, as settings.server"),
+        (
+            r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
+            "settings.tasks.enabled: expected true or false but found a string",
+        ),
+        (r#"{"url":"u","validate":"x"}"#, "settings.validate: expected one of error, warn, off but found x"),
+        (r#"{"url":"u","validate":true}"#, "settings.validate: expected a string but found a boolean"),
+        (
+            r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
+            "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
+        ),
+        (
+            r#"{"url":"u","tasks":{"ledger":"tasks.db"}}"#,
+            "settings.tasks.ledger: expected an object but found a string",
+        ),
+        (
+            r#"{"url":"u","tasks":{"ledger":{"file":7}}}"#,
+            "settings.tasks.ledger.file: expected a string but found a number",
+        ),
+        (r#"{"url":"u","tasks":{"ledger":{"file":""}}}"#, "settings.tasks.ledger.file: expected a path"),
+        (r#"{"url":"u","tasks":{"ledger":{"path":"x"}}}"#, "settings.tasks.ledger.path is not a known key"),
+        (
+            r#"{"url":"u","tasks":{"ledger":{"lease_ms":1}}}"#,
+            "settings.tasks.ledger.lease_ms: expected a whole number from 300 to 315360000000 but found 1",
+        ),
+        (
+            r#"{"url":"u","tasks":{"ledger":{"keep_ended":-1}}}"#,
+            "settings.tasks.ledger.keep_ended: expected a whole number from 0 to 10000000 but found -1",
+        ),
+        (
+            r#"{"url":"u","tasks":{"ledger":{"keep_results":1}}}"#,
+            "settings.tasks.ledger.keep_results: expected true or false but found 1",
+        ),
+        (r#"{"url":"u","identity":3}"#, "settings.identity: expected a string but found a number"),
+        (r#"{"url":"u","identity":""}"#, "settings.identity: expected a name that is not empty"),
+        (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
+        (
+            r#"{"url":"u","timeouts":{"idle_ms":0}}"#,
+            "settings.timeouts.idle_ms: expected a number of milliseconds above 0, or -1 for no limit but found 0",
+        ),
+        (
+            r#"{"url":"u","limits":{"pages":0}}"#,
+            "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0",
+        ),
+        (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found a number"),
+        (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
+        (r#"{"url":"u","era":"old"}"#, "settings.era: expected one of auto, modern, legacy but found old"),
+        (
+            r#"{"url":"u","extensions":{"x":{}}}"#,
+            "settings.extensions.x: expected a name with a prefix, as in com.example/name",
+        ),
+        (
+            r#"{"url":"u","log_level":"loud"}"#,
+            "settings.log_level: expected one of debug, info, notice, warning, error, critical, alert, emergency but found loud",
+        ),
+    ];
+
     #[test]
     fn what_is_wrong_is_named() {
-        for (text, want) in [
-            ("nope", "settings are not valid JSON: expected ident at line 1 column 2"),
-            ("[]", "settings: expected an object but found an array"),
-            ("{}", "settings.url is missing (or command, or server)"),
-            (r#"{"url":7}"#, "settings.url: expected a string but found a number"),
-            (r#"{"url":"u","colour":1}"#, "settings.colour is not a known key"),
-            (r#"{"urll":"u"}"#, "settings.urll is not a known key"),
-            (r#"{"mcpServers":{}}"#, "settings.mcpServers: give one of its entries, as settings.server"),
-            (
-                r#"{"url":"u","tasks":{"enabled":"yes"}}"#,
-                "settings.tasks.enabled: expected true or false but found a string",
-            ),
-            (r#"{"url":"u","validate":"x"}"#, "settings.validate: expected one of error, warn, off but found x"),
-            (r#"{"url":"u","validate":true}"#, "settings.validate: expected a string but found a boolean"),
-            (
-                r#"{"url":"u","tasks":{"keep_ms":-1}}"#,
-                "settings.tasks.keep_ms: expected a whole number from 1 to 315360000000 but found -1",
-            ),
-            (
-                r#"{"url":"u","tasks":{"ledger":"tasks.db"}}"#,
-                "settings.tasks.ledger: expected an object but found a string",
-            ),
-            (
-                r#"{"url":"u","tasks":{"ledger":{"file":7}}}"#,
-                "settings.tasks.ledger.file: expected a string but found a number",
-            ),
-            (r#"{"url":"u","tasks":{"ledger":{"file":""}}}"#, "settings.tasks.ledger.file: expected a path"),
-            (r#"{"url":"u","tasks":{"ledger":{"path":"x"}}}"#, "settings.tasks.ledger.path is not a known key"),
-            (
-                r#"{"url":"u","tasks":{"ledger":{"lease_ms":1}}}"#,
-                "settings.tasks.ledger.lease_ms: expected a whole number from 300 to 315360000000 but found 1",
-            ),
-            (
-                r#"{"url":"u","tasks":{"ledger":{"keep_ended":-1}}}"#,
-                "settings.tasks.ledger.keep_ended: expected a whole number from 0 to 10000000 but found -1",
-            ),
-            (
-                r#"{"url":"u","tasks":{"ledger":{"keep_results":1}}}"#,
-                "settings.tasks.ledger.keep_results: expected true or false but found 1",
-            ),
-            (r#"{"url":"u","identity":3}"#, "settings.identity: expected a string but found a number"),
-            (r#"{"url":"u","identity":""}"#, "settings.identity: expected a name that is not empty"),
-            (r#"{"url":"u","tasks":{"ttl":"x"}}"#, "settings.tasks.ttl: expected one of follow, stop but found x"),
-            (
-                r#"{"url":"u","timeouts":{"idle_ms":0}}"#,
-                "settings.timeouts.idle_ms: expected a number of milliseconds above 0, or -1 for no limit but found 0",
-            ),
-            (
-                r#"{"url":"u","limits":{"pages":0}}"#,
-                "settings.limits.pages: expected a whole number from 1 to 1099511627776 but found 0",
-            ),
-            (r#"{"url":"u","headers":{"X":1}}"#, "settings.headers.X: expected a string but found a number"),
-            (r#"{"url":"u","server":{"url":"v"}}"#, "settings.url and settings.server exclude each other"),
-            (r#"{"url":"u","era":"old"}"#, "settings.era: expected one of auto, modern, legacy but found old"),
-            (
-                r#"{"url":"u","extensions":{"x":{}}}"#,
-                "settings.extensions.x: expected a name with a prefix, as in com.example/name",
-            ),
-            (
-                r#"{"url":"u","log_level":"loud"}"#,
-                "settings.log_level: expected one of debug, info, notice, warning, error, critical, alert, emergency but found loud",
-            ),
-        ] {
-            assert_eq!(Settings::read(text).unwrap_err().message(), want, "{text}");
+        for (text, want) in WRONG {
+            assert_eq!(Settings::read(text).unwrap_err().message(), *want, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::settings::Doc;
+use crate::client::doc::Doc;
 use crate::error::{Error, Kind, Result};
 use crate::tasks::ledger::sqlite::FileOptions;
 

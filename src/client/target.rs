@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::settings::{Doc, Settings};
+use crate::client::doc::Doc;
+use crate::client::record::read_file;
+use crate::client::settings::Settings;
 use crate::clock::Clock;
 use crate::error::{Error, Kind, Result, one_line};
-use crate::session::Channel;
+use crate::session::{Channel, Replay};
 use crate::spawn::Spawn;
 use crate::tasks::ledger::written::digest;
 use crate::transport::http::{HttpSettings, HttpTransport};
+use crate::transport::record::{Recorder, Tape};
 use crate::transport::restart::RestartPolicy;
 use crate::transport::stdio::{ChildDial, ChildSettings};
 use crate::transport::stream::{StreamDial, StreamSlot};
@@ -26,6 +29,8 @@ pub(crate) enum Target {
     Socket(String),
     /// A stream of the host's, by the name that the host gives it (`stream:name`).
     Stream(String),
+    /// A record that is played, by its file.
+    Record(String),
 }
 
 /// A server within reach.
@@ -35,11 +40,24 @@ pub(crate) struct Reach {
     pub(crate) channel: Option<Arc<Channel>>,
     /// Where the host's stream goes.
     pub(crate) stream: Option<Arc<StreamSlot>>,
+    /// Where what passes is written down.
+    pub(crate) tape: Option<Arc<Tape>>,
 }
 
 impl Target {
     /// Reads it: an `mcpServers` entry under `server`, or the same keys in the document itself.
     pub(crate) fn read(doc: &mut Doc, warnings: &mut Vec<String>) -> Result<Self> {
+        if let Some(mut replay) = doc.object("replay")? {
+            let file = read_file(&mut replay)?;
+            replay.finish()?;
+            for other in ["url", "headers", "command", "args", "env", "inherit_env", "cwd", "server", "record"] {
+                if doc.take(other).is_some() {
+                    let message = format!("settings.{other} and settings.replay exclude each other");
+                    return Err(Error::new(Kind::Argument, message));
+                }
+            }
+            return Ok(Self::Record(file));
+        }
         let Some(entry) = doc.take("server") else {
             return read_here(doc)?
                 .ok_or_else(|| Error::new(Kind::Argument, "settings.url is missing (or command, or server)"));
@@ -86,6 +104,7 @@ impl Target {
                 format!("stdio:{}#{:016x}", child.command, digest(&place))
             }
             Self::Socket(url) | Self::Stream(url) => url.clone(),
+            Self::Record(path) => format!("replay:{:016x}", digest(path)),
         }
     }
 
@@ -93,7 +112,7 @@ impl Target {
         let (fits, want) = match self {
             Self::Http { .. } => (matches!(kind, None | Some("http" | "streamable-http" | "streamableHttp")), "http"),
             Self::Child(_) => (matches!(kind, None | Some("stdio")), "stdio"),
-            Self::Socket(_) | Self::Stream(_) => (kind.is_none(), "none"),
+            Self::Socket(_) | Self::Stream(_) | Self::Record(_) => (kind.is_none(), "none"),
         };
         if fits {
             return Ok(());
@@ -191,9 +210,19 @@ pub(crate) fn read_restart(doc: &mut Doc) -> Result<RestartPolicy> {
     Ok(policy)
 }
 
-/// Makes the transport. Reads the environment and the files that the settings name, and touches nothing else outside
-/// the process.
+/// Makes the transport. Reads the environment and the files that the settings name, opens the file of a record, and touches
+/// nothing else outside the process.
 pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Reach> {
+    let mut reach = reach_bare(settings, clock, spawn)?;
+    if let Some(record) = &settings.record {
+        let tape = Tape::open(record, &settings.secrets(), clock.clone())?;
+        reach.transport = Recorder::begin(reach.transport, tape.clone())?;
+        reach.tape = Some(tape);
+    }
+    Ok(reach)
+}
+
+fn reach_bare(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Reach> {
     let line_bytes = settings.limits.stdio_line_bytes;
     let mut stream = None;
     let dial: Box<dyn Dial> = match &settings.target {
@@ -209,7 +238,11 @@ pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn
                 follow: settings.network.follow,
             };
             let transport = Arc::new(HttpTransport::new(http, clock.clone(), spawn.clone())?);
-            return Ok(Reach { transport, channel: None, stream: None });
+            return Ok(Reach { transport, channel: None, stream: None, tape: None });
+        }
+        Target::Record(file) => {
+            let transport = Replay::open(file, clock.clone())?;
+            return Ok(Reach { transport, channel: None, stream: None, tape: None });
         }
         Target::Child(child) => Box::new(ChildDial::new(child.clone(), line_bytes, clock.clone(), spawn.clone())?),
         Target::Socket(url) => socket(url, line_bytes, clock, spawn)?,
@@ -219,7 +252,7 @@ pub(crate) fn reach(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn
         }
     };
     let channel = Channel::new(dial, settings.restart, line_bytes, clock.clone());
-    Ok(Reach { transport: channel.clone(), channel: Some(channel), stream })
+    Ok(Reach { transport: channel.clone(), channel: Some(channel), stream, tape: None })
 }
 
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::{Budget, Clock, Deadline, SystemClock};
+use crate::clock::{Budget, Clock, Deadline, LifeClock};
 
 /// The end of a wait of the host's: 0 does not wait, a negative number has no limit.
 #[must_use]
@@ -11,7 +11,7 @@ pub(crate) fn wait_from_ms(clock: &dyn Clock, wait_ms: i64) -> Deadline {
     Deadline::after(clock.now(), limit, Budget::Wait)
 }
 
-/// Now, for what the host sees as "from now".
+/// Now on the clock of tasks, for what the host sees as "from now".
 pub(crate) fn now() -> std::time::Instant {
-    SystemClock.now()
+    LifeClock.now()
 }

@@ -16,6 +16,8 @@ pub mod callback;
 
 pub mod library;
 
+pub mod clock;
+
 pub mod text_object;
 
 pub mod error;

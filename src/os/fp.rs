@@ -128,8 +128,8 @@ impl Drop for FpGuard {
     }
 }
 
-/// Runs the host's code: a callback on the host's own thread under the host's word; then that of before is back, which is
-/// the host's again where host code runs inside host code. Whatever word that code leaves behind (the start-up of a
+/// Runs the host's code: a callback on the host's own thread under the host's word; then that of before is back, which
+/// is the host's again where host code runs inside host code. Whatever word that code leaves behind (the start-up of a
 /// language's run-time on a thread of ours, say) does not stay.
 pub(crate) fn as_host<T>(run: impl FnOnce() -> T) -> T {
     struct Back(word::Word);

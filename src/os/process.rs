@@ -37,9 +37,9 @@ mod posix {
 
     use super::{Exit, is_running};
 
-    /// The child leads a group of its own: a signal to the host's group (Ctrl-C) is not for it, and one call reaches all
-    /// that it starts. It starts with no signal blocked (our threads block all, and std hands the mask on: such a child
-    /// could not be asked to end) and none ignored.
+    /// The child leads a group of its own: a signal to the host's group (Ctrl-C) is not for it, and one call reaches
+    /// all that it starts. It starts with no signal blocked (our threads block all, and std hands the mask on: such a
+    /// child could not be asked to end) and none ignored.
     ///
     /// The price of `pre_exec` is that std forks instead of using `posix_spawn`. Lifting the mask on this thread for a
     /// moment would save that, and let a handler of the host's run on a thread of the library's.
@@ -136,9 +136,9 @@ mod posix {
             *stage == Stage::Gone
         }
 
-        /// True where the signal reached somebody. Called under the lock, so that the stage cannot change meanwhile. The
-        /// group's id cannot be another's while it has a member, and no signal is sent once it was seen empty; between
-        /// the two lie moments against a whole turn of the ids.
+        /// True where the signal reached somebody. Called under the lock, so that the stage cannot change meanwhile.
+        /// The group's id cannot be another's while it has a member, and no signal is sent once it was seen empty;
+        /// between the two lie moments against a whole turn of the ids.
         fn signal(&self, stage: Stage, number: libc::c_int) -> bool {
             // SAFETY: takes numbers only. The id is above 1 (it came from a started child), so this is one group.
             stage != Stage::Gone && self.id > 1 && unsafe { libc::kill(-self.id, number) } == 0

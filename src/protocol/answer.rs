@@ -68,8 +68,8 @@ pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
     }
 }
 
-/// Refuses a legacy result that says of itself that it is none. These revisions have no `resultType`; servers of both eras
-/// send it all the same, and a task or a round that nobody asked for must not be taken as success.
+/// Refuses a legacy result that says of itself that it is none. These revisions have no `resultType`; servers of both
+/// eras send it all the same, and a task or a round that nobody asked for must not be taken as success.
 ///
 /// # Errors
 /// [`Kind::Malformed`] for a `resultType` that is `task` or `input_required`.

@@ -57,7 +57,8 @@ impl Block {
         Self { kind, json, text, bytes: OnceCell::new() }
     }
 
-    /// The bytes of an image, a sound or an embedded binary resource; `None` where there are none or they are no Base64.
+    /// The bytes of an image, a sound or an embedded binary resource; `None` where there are none or they are no
+    /// Base64.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.bytes.get_or_init(|| self.decode()).as_deref()

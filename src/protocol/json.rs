@@ -278,7 +278,8 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     }
     match serde_json::from_str(raw) {
         Ok(Name(text)) => Some(text),
-        // Half of a surrogate pair, as servers of UTF-16 languages write them: no character, and no reason to lose the rest.
+        // Half of a surrogate pair, as servers of UTF-16 languages write them: no character, and no reason to lose the
+        // rest.
         Err(_) => serde_json::from_str::<String>(&without_lone_surrogates(raw)).ok().map(Cow::Owned),
     }
 }

@@ -37,7 +37,7 @@ pub enum Match {
 }
 
 impl WireId {
-    /// Compares with an id of ours (ours are whole numbers; design section 6).
+    /// Compares with an id of ours (ours are whole numbers).
     #[must_use]
     pub fn matches(&self, ours: i64) -> Match {
         match self {
@@ -161,8 +161,8 @@ pub(super) fn read_id(raw: Option<&RawValue>) -> WireId {
     }
 }
 
-/// Writes a request. `members` are those of its `params`, in pieces, each empty or with a comma behind it; `meta` is the
-/// text of the `_meta` object.
+/// Writes a request. `members` are those of its `params`, in pieces, each empty or with a comma behind it; `meta` is
+/// the text of the `_meta` object.
 #[must_use]
 pub fn write_request(id: i64, method: &str, members: [&str; 2], meta: &str) -> String {
     let id = id.to_string();

@@ -1,5 +1,6 @@
-//! Tasks of revision 2025-11-25 (`basic/utilities/tasks`), told in the words of the extension: behind this page there is
-//! one shape of a task. Their result, their error and their questions come apart from their status, and are put in here.
+//! Tasks of revision 2025-11-25 (`basic/utilities/tasks`), told in the words of the extension: behind this page there
+//! is one shape of a task. Their result, their error and their questions come apart from their status, and are put in
+//! here.
 
 use crate::error::{Error, Kind, Result, RpcFault};
 use crate::protocol::input::InputRequest;
@@ -178,7 +179,8 @@ fn with_member(object: Option<&str>, name: &str, raw: &str) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// The `task` member of a `tools/call` (`TaskMetadata`), with a comma behind; `ttl` in milliseconds, where one is wished.
+/// The `task` member of a `tools/call` (`TaskMetadata`), with a comma behind; `ttl` in milliseconds, where one is
+/// wished.
 #[must_use]
 pub fn write_wish(ttl: Option<u128>) -> String {
     match ttl {

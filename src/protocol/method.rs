@@ -54,7 +54,7 @@ pub fn name_member(method: &str) -> Option<&'static str> {
     }
 }
 
-/// True for requests that only read: one whose answer was lost may be sent once more (design rule 10).
+/// True for requests that only read: one whose answer was lost may be sent once more.
 #[must_use]
 pub fn only_reads(method: &str) -> bool {
     matches!(

@@ -1,8 +1,9 @@
 //! Pure data: what goes over the wire, read tolerantly and written strictly. No I/O, no clock, no state.
 //!
-//! Belongs here: JSON-RPC envelopes, `_meta`, versions, capabilities, content, tools, tasks, input requests, limits,
-//! `x-mcp-header`. Wire names are seen nowhere else. A reader returns what it forgave as data, so that `session` can
-//! report it. This room imports only the files at the root.
+//! Belongs here: JSON-RPC envelopes, `_meta`, versions, capabilities, content, pages, tasks of both generations, input
+//! requests, subscriptions, how long an answer is fresh, limits, `x-mcp-header`; JSON Schema and URI templates. Wire
+//! names are seen nowhere else. A reader returns what it forgave as data, so that `session` can report it. This room
+//! imports only the files at the root.
 
 pub mod answer;
 pub mod capability;

@@ -1,5 +1,5 @@
-//! Takes valid JSON apart by looking for where its values end: a second parse of what was parsed once, for a fraction of
-//! its cost. What is not valid gives no panic, and parts that may make no sense.
+//! Takes valid JSON apart by looking for where its values end: a second parse of what was parsed once, for a fraction
+//! of its cost. What is not valid gives no panic, and parts that may make no sense.
 
 use memchr::memchr2;
 

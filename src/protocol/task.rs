@@ -113,7 +113,8 @@ impl Task {
     ///
     /// # Errors
     /// [`Kind::Malformed`] without `taskId`, without or with an unknown `status`, `completed` without a result object,
-    /// `input_required` with questions that are no object. `failed` without `error` is forgiven: the fault is then absent.
+    /// `input_required` with questions that are no object. `failed` without `error` is forgiven: the fault is then
+    /// absent.
     pub fn read(raw: &Json) -> Result<Self> {
         let members = raw.members()?;
         let id = members.string("taskId").filter(|id| !id.is_empty());

@@ -122,8 +122,8 @@ fn scalar(name: &str, value: &Value) -> Result<Option<String>> {
     }
 }
 
-/// Expands a template. `variables` is the text of a JSON object: texts, numbers and booleans, arrays of them, objects of
-/// them; what is absent or null is undefined.
+/// Expands a template. `variables` is the text of a JSON object: texts, numbers and booleans, arrays of them, objects
+/// of them; what is absent or null is undefined.
 ///
 /// # Errors
 /// [`Kind::Argument`] for a template that is none, and for variables that have no form in it; [`Kind::TooLarge`] for a
@@ -226,7 +226,8 @@ fn join<T>(out: &mut String, separator: &str, items: &[T], mut write: impl FnMut
     }
 }
 
-/// Writes a text; what a URI cannot have is percent-encoded. With `reserved`, what is reserved or encoded already stays.
+/// Writes a text; what a URI cannot have is percent-encoded. With `reserved`, what is reserved or encoded already
+/// stays.
 fn encode(out: &mut String, text: &str, reserved: bool) {
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().copied().enumerate() {

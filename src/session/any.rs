@@ -73,8 +73,8 @@ impl Session {
         Ok(facts)
     }
 
-    /// Returns the answer to a request: a kept one, where the request's wish and the server allow it, else the server's.
-    /// What may be mended is mended and sent once more, as a new request.
+    /// Returns the answer to a request: a kept one, where the request's wish and the server allow it, else the
+    /// server's. What may be mended is mended and sent once more, as a new request.
     ///
     /// # Errors
     /// [`Kind::Rpc`] for the server's own error, [`Kind::Malformed`] for what is no answer, and what the transport
@@ -90,8 +90,8 @@ impl Session {
         self.masked(self.recall(&*speaker).ask(request, retry, scope, &mut self.quiet(notes)))
     }
 
-    /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`]. The request is made
-    /// anew for each of its streams.
+    /// Opens a subscription and hears it until its one end; its states come as [`Note::Subscription`]. The request is
+    /// made anew for each of its streams.
     ///
     /// # Errors
     /// The server's refusal, or the end of the limits or of the token; a stream that is cut is opened again.
@@ -136,7 +136,7 @@ impl Session {
     }
 
     fn recall<'a>(&'a self, speaker: &'a dyn Speaker) -> Recall<'a> {
-        Recall { speaker, known: &self.known, clock: &*self.means.clock }
+        Recall { speaker, known: &self.known, clock: &*self.means.life }
     }
 
     /// Sends a notification.

@@ -1,6 +1,6 @@
-//! A two-way channel as a [`Transport`]: many requests in flight over one link, answers routed by id, progress by token,
-//! a subscription's notifications by its id. The peer is dialled when a request needs it, and again after it ended,
-//! within the bounds of [`Restarts`].
+//! A two-way channel as a [`Transport`]: many requests in flight over one link, answers routed by id, progress by
+//! token, a subscription's notifications by its id. The peer is dialled when a request needs it, and again after it
+//! ended, within the bounds of [`Restarts`].
 //!
 //! ```text
 //! callers ── exchange ──> life ── Link::send ──> child, socket, stream
@@ -232,8 +232,8 @@ impl Channel {
         drop(gone);
     }
 
-    /// A write failed. Where the channel is ending, the reason says more than the write does; where it is not, it has to:
-    /// a peer that closed its input would fail every request to come.
+    /// A write failed. Where the channel is ending, the reason says more than the write does; where it is not, it has
+    /// to: a peer that closed its input would fail every request to come.
     fn reason(&self, life: &Life, ticket: &Ticket, fault: Fault) -> Fault {
         let Fault::Io { sent, detail } = fault else {
             return fault;

@@ -1,6 +1,6 @@
 //! Which era a server speaks, decided from its first answers alone. Pure: evidence in, verdict out.
 //!
-//! The rules (`basic/versioning`, "Backward Compatibility"; the transports' pages, same heading; design section 3):
+//! The rules (`basic/versioning`, "Backward Compatibility"; the transports' pages, same heading):
 //! 1. Only an answer is evidence. 401, 403, 429, 5xx, redirects and network faults say nothing about an era.
 //! 2. A recognized modern error means modern, whatever carries it; -32022 is read by the list that it carries.
 //! 3. Any other answer to `server/discover` means legacy; no error code is special.
@@ -138,7 +138,7 @@ fn by_list(versions: &[String], none: Verdict) -> Verdict {
 
 fn by_code(step: ProbeStep, code: i64, versions: &[String], status: Option<u16>) -> Verdict {
     match (step, code) {
-        // Without a list nothing speaks for a modern server (design section 3); a list of strangers ends it.
+        // Without a list nothing speaks for a modern server; a list of strangers ends it.
         (ProbeStep::Discover, UNSUPPORTED_VERSION) if versions.is_empty() => Verdict::Legacy(LegacyStep::Initialize),
         (ProbeStep::Discover, UNSUPPORTED_VERSION) => by_list(versions, Verdict::Refused(Why::Version)),
         (ProbeStep::Discover, HEADER_MISMATCH | MISSING_CAPABILITY) => {

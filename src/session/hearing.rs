@@ -27,7 +27,8 @@ impl<'a> Hearing<'a> {
         Self { id, limits, reply: Reply::new(id, None, limits, notes), dressed: false, ended: false }
     }
 
-    /// The closing response, or the error; [`None`] where none came. And what was wrong with a frame that was passed over.
+    /// The closing response, or the error; [`None`] where none came. And what was wrong with a frame that was passed
+    /// over.
     pub(super) fn into_outcome(self) -> (Option<Result<Json>>, Option<Error>) {
         match (self.ended, self.reply.into_outcome()) {
             (true, (None, passed)) => (Some(Ok(Json::trusted("{}"))), passed),
@@ -40,7 +41,8 @@ impl<'a> Hearing<'a> {
     }
 
     fn notification(&mut self, of_method: String, params: Json) -> Flow {
-        // "A server MUST send notifications/cancelled […] when it tears down that subscription" (`basic/patterns/cancellation`).
+        // "A server MUST send notifications/cancelled […] when it tears down that subscription"
+        // (`basic/patterns/cancellation`).
         if of_method == method::CANCELLED {
             self.ended = matches!(cancelled_id(&params).matches(self.id), Match::Exact | Match::Dressed);
             return if self.ended { Flow::Done } else { Flow::More };

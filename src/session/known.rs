@@ -107,7 +107,8 @@ impl Known {
     /// told nobody.
     pub(super) fn enter(&self, life: u64) {
         let mut state = self.state.lock();
-        // A channel that is down answers nothing: what comes up again counts. An earlier one is an answer that was slow.
+        // A channel that is down answers nothing: what comes up again counts. An earlier one is an answer that was
+        // slow.
         if life == NO_LIFE || state.life.is_some_and(|known| life <= known) {
             return;
         }
@@ -135,7 +136,8 @@ impl Known {
         let uri = params.members().ok().and_then(|members| members.string("uri"));
         let mut state = self.state.lock();
         state.updates += 1;
-        // It may be a part of the resource that was read (`server/resources`, "Subscriptions"). Without a URI it may be any.
+        // It may be a part of the resource that was read (`server/resources`, "Subscriptions"). Without a URI it may be
+        // any.
         state.cache.forget(|about| match (about, &uri) {
             (About::Read(read), Some(uri)) => uri.starts_with(read.as_str()),
             (About::Read(_), None) => true,

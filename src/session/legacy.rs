@@ -193,7 +193,7 @@ impl Legacy {
         self.desk.post(standing, write_notification(method::CANCELLED, &params), "a cancel");
     }
 
-    /// Whether a refusal says that the session is gone: 404, or 400 without our id (design section 6; real servers
+    /// Whether a refusal says that the session is gone: 404, or 400 without our id (real servers
     /// answer a bogus session with 400 and an error without an id).
     fn is_lost(&self, id: i64, fault: &Fault) -> bool {
         let Fault::Status(HttpRefusal { status: status @ (400 | 404), body, .. }) = fault else {
@@ -372,7 +372,7 @@ impl Speaker for Legacy {
                 return Ok(Answer::InputRequired(round));
             }
             if failed.lost && !renewed {
-                // A refusal is an answer: nothing has run, so even a tool call goes out once more (design rule 10).
+                // A refusal is an answer: nothing has run, so even a tool call goes out once more.
                 self.renew(&standing, scope, notes)?;
                 renewed = true;
             } else if failed.verdict.once_more && !repeated {

@@ -191,8 +191,8 @@ impl Legacy {
         }
     }
 
-    /// "If the underlying request resulted in a JSON-RPC error, `tasks/result` MUST return that same JSON-RPC error". Of a
-    /// task that completed an error tells of the store at first.
+    /// "If the underlying request resulted in a JSON-RPC error, `tasks/result` MUST return that same JSON-RPC error".
+    /// Of a task that completed an error tells of the store at first.
     fn judge_result(&self, status: &LegacyTask, error: Error) -> Result<Task> {
         let busy = error.retry_after().is_some() || matches!(error.http_status(), Some(429 | 503));
         let Some(fault) = error.rpc().filter(|_| !busy) else {

@@ -206,8 +206,8 @@ impl Life {
                 Some(id) => self.pass(Some(id), text, "a log message"),
                 None => self.apart(text),
             },
-            // It may be a subscription's, which the one that listens knows, or ask for a request, which the link's thread
-            // must not make.
+            // It may be a subscription's, which the one that listens knows, or ask for a request, which the link's
+            // thread must not make.
             Route::Notification | Route::TaskStatus if legacy => self.guest(text),
             Route::Notification | Route::Request | Route::TaskStatus => self.apart(text),
             Route::Nothing(why) => self.odd_line(why),

@@ -287,7 +287,7 @@ fn about(id: &str) -> String {
     format!("{{\"taskId\":{}}}", quote(id))
 }
 
-/// After -32022: fine where the server's list has a version of ours, even the one just sent (design section 3).
+/// After -32022: fine where the server's list has a version of ours, even the one just sent.
 fn check_versions(error: &Error) -> Result<()> {
     let versions = listed(error);
     match common_modern(versions.iter().map(String::as_str)) {

@@ -114,7 +114,7 @@ impl Reply<'_> {
                 self.notification(method, params);
                 Flow::More
             }
-            // A modern server must not ask this way (design section 2.8): nothing to answer it with.
+            // A modern server must not ask this way: nothing to answer it with.
             Ok(Message::Request { method, .. }) => {
                 let line =
                     format!("the server sent a request of its own, {}, which this era forbids", one_line(&method));

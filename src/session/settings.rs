@@ -87,6 +87,8 @@ pub(crate) trait Outside: Send + Sync {
 pub(crate) struct Means {
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What kept answers age by.
+    pub life: Arc<dyn Clock>,
     /// Threads for what lasts: the GET stream of a legacy session.
     pub threads: Arc<dyn Spawn>,
     /// Workers for what is short: answers to the server's requests.

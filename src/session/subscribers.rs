@@ -150,7 +150,8 @@ impl Subscribers {
         self.seats.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Gives a notification to those whose filter it matches; false where nobody took it. `dropped` is told where one could not.
+    /// Gives a notification to those whose filter it matches; false where nobody took it. `dropped` is told where one
+    /// could not.
     pub(super) fn offer(&self, of_method: &str, params: &Json, mut dropped: impl FnMut()) -> bool {
         let mut taken = false;
         for seat in self.all() {

@@ -1,4 +1,5 @@
-//! A subscription from its request to its one end: streams that come and go, driven by `listening.rs`. Blocks its thread.
+//! A subscription from its request to its one end: streams that come and go, driven by `listening.rs`. Blocks its
+//! thread.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What is known of the server's tools, in either era: learnt from every `tools/list` answer, bounded, and forgotten when
-//! it may no longer hold. Nothing is listed just to know more.
+//! What is known of the server's tools, in either era: learnt from every `tools/list` answer, bounded, and forgotten
+//! when it may no longer hold. Nothing is listed just to know more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -148,8 +148,8 @@ impl Tools {
         if keep.iter().all(|keep| *keep) { Ok(result) } else { retain(&result, "tools", &keep) }
     }
 
-    /// Learns from a `tools/list` result of a legacy server, which mirrors nothing. What is no list teaches nothing; the
-    /// host sees it as it is.
+    /// Learns from a `tools/list` result of a legacy server, which mirrors nothing. What is no list teaches nothing;
+    /// the host sees it as it is.
     pub(super) fn learn_legacy(&self, result: &Json, is_first: bool, notes: &mut dyn Notes) {
         if let Ok(page) = read_page(result, "tools") {
             self.take(&page, is_first, false, notes);

@@ -1,4 +1,4 @@
-//! From a transport's fault to an error of ours, and whether the request may be sent once more (design rule 10).
+//! From a transport's fault to an error of ours, and whether the request may be sent once more.
 
 use crate::cancel::Why;
 use crate::clock::Budget;
@@ -99,8 +99,12 @@ fn refused(refusal: &HttpRefusal, limits: &Limits) -> Error {
         401 => (Kind::AuthRequired, "the server asks for authorization (HTTP 401)".to_owned()),
         403 => (Kind::AuthDenied, "the server refuses access (HTTP 403)".to_owned()),
         status => {
-            let moved = refusal.moved.as_ref().map(|moved| format!(": {moved}")).unwrap_or_default();
-            (Kind::Http, format!("the server answered with HTTP status {status}{moved}"))
+            let why = match (&refusal.moved, status) {
+                (Some(moved), _) => format!(": {moved}"),
+                (None, 404) => ": is the path of the URL right?".to_owned(),
+                (None, _) => String::new(),
+            };
+            (Kind::Http, format!("the server answered with HTTP status {status}{why}"))
         }
     };
     Error::new(kind, text)
@@ -165,5 +169,7 @@ mod tests {
         let plain = judge("x", status(503, "<html>"), &Limits::default()).error;
         assert_eq!(plain.message(), "the server answered with HTTP status 503");
         assert_eq!(plain.retry_after(), Some(Duration::from_secs(3)));
+        let lost = judge("x", status(404, "<html>"), &Limits::default()).error;
+        assert_eq!(lost.message(), "the server answered with HTTP status 404: is the path of the URL right?");
     }
 }

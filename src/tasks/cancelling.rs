@@ -86,7 +86,7 @@ impl Cancelling {
                 *self = Self::Acknowledged;
                 CancelStep::Arrived
             }
-            // Unknown to cancel is no verdict on the task (design rule 5): the next poll decides.
+            // Unknown to cancel is no verdict on the task: the next poll decides.
             Err(error) if is_refusal(&error, tries) || tries >= MAX_TRIES => {
                 *self = Self::No;
                 CancelStep::GivenUp(error)

@@ -19,6 +19,7 @@ use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
+use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::Pool;
 use crate::tasks::push::Pushes;
@@ -33,6 +34,9 @@ pub(crate) struct Engine {
     chance: Chance,
     pool: Arc<Pool>,
     desk: Mutex<Desk>,
+    origins: Mutex<Origins>,
+    /// Held while what is due is handed out, so that whoever gets it knows that all of that has happened.
+    turn: Mutex<()>,
     /// The schedule has a new earliest time, or the end has come.
     bell: Condvar,
     /// The scheduler thread has ended.
@@ -65,24 +69,37 @@ struct Desk {
 }
 
 impl Engine {
-    /// An engine that starts its threads through `spawn`, the first with the first client.
-    pub(crate) fn new(clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>, jitter_seed: u64) -> Arc<Self> {
-        Self::with(clock, Some(spawn), jitter_seed)
+    /// An engine that starts its threads through `spawn`, the first with the first client. Tasks live by `clock`, round
+    /// trips are measured by `passing`.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        passing: Arc<dyn Clock>,
+        spawn: Arc<dyn Spawn>,
+        jitter_seed: u64,
+    ) -> Arc<Self> {
+        Self::with(clock, passing, Some(spawn), jitter_seed)
     }
 
     /// An engine without threads: somebody calls [`Self::step`] and takes from its pool.
     #[cfg(test)]
     pub(crate) fn by_hand(clock: Arc<dyn Clock>, jitter_seed: u64) -> Arc<Self> {
-        Self::with(clock, None, jitter_seed)
+        Self::with(clock.clone(), clock, None, jitter_seed)
     }
 
-    fn with(clock: Arc<dyn Clock>, spawn: Option<Arc<dyn Spawn>>, jitter_seed: u64) -> Arc<Self> {
+    fn with(
+        clock: Arc<dyn Clock>,
+        passing: Arc<dyn Clock>,
+        spawn: Option<Arc<dyn Spawn>>,
+        jitter_seed: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            pool: Pool::new(spawn.clone(), clock.clone()),
+            pool: Pool::new(spawn.clone(), passing),
             clock,
             spawn,
             chance: Chance::new(jitter_seed),
             desk: Mutex::default(),
+            origins: Mutex::default(),
+            turn: Mutex::default(),
             bell: Condvar::new(),
             gone: Condvar::new(),
         })
@@ -102,6 +119,7 @@ impl Engine {
 
     /// Hands every task that is due its turn. Returns when to come back.
     pub(crate) fn step(&self, now: Instant) -> Option<Instant> {
+        let _turn = self.turn.lock();
         loop {
             let (slot, entry) = {
                 let mut desk = self.desk.lock();
@@ -151,6 +169,21 @@ impl Engine {
         }
     }
 
+    /// Whether this client may poll at this origin now.
+    pub(crate) fn pass(&self, lane: &Lane) -> std::result::Result<(), Withheld> {
+        self.origins.lock().pass(lane, self.clock.now())
+    }
+
+    /// What came of a poll that began at `started`. Where the origin answers again, its tasks are polled soon, spread
+    /// over a few seconds.
+    pub(crate) fn heard(&self, lane: &Lane, started: Instant, error: Option<&Error>) {
+        if self.origins.lock().heard(lane, started, self.clock.now(), error) {
+            let there = |entry: &&Arc<TaskEntry>| entry.lane() == lane;
+            let entries: Vec<_> = self.desk.lock().entries.values().filter(there).cloned().collect();
+            entries.iter().for_each(TaskEntry::poke);
+        }
+    }
+
     /// The scheduler looks again: at the workers, or at a clock that was moved by hand.
     pub(crate) fn nudge(&self) {
         // The lock closes the gap between the scheduler's look at the clock and its sleep.
@@ -169,15 +202,11 @@ impl Engine {
             entry.post(TaskEvent::Closed);
         }
         self.bell.notify_all();
-        let workers_gone = self.pool.stop(deadline, &*self.clock);
+        let workers_gone = self.pool.stop(deadline);
         let mut desk = self.desk.lock();
         while desk.scheduler {
-            match deadline.left(self.clock.now()) {
-                Err(_) => return false,
-                Ok(None) => self.gone.wait(&mut desk),
-                Ok(Some(left)) => {
-                    self.gone.wait_for(&mut desk, left);
-                }
+            if !deadline.wait(&self.gone, &mut desk) && desk.scheduler {
+                return false;
             }
         }
         workers_gone
@@ -193,7 +222,21 @@ impl Engine {
         &self.clock
     }
 
-    #[cfg(test)]
+    /// The earliest time at which a task wants its turn.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.desk.lock().schedule.next()
+    }
+
+    /// True where no task's actions are being executed; else looks away for a while.
+    pub(crate) fn at_rest(&self, pause: Duration) -> bool {
+        let entries: Vec<_> = self.desk.lock().entries.values().cloned().collect();
+        let rest = !entries.iter().any(|entry| entry.is_running());
+        if !rest {
+            self.bell.wait_for(&mut self.desk.lock(), pause);
+        }
+        rest
+    }
+
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -258,8 +301,9 @@ impl Engine {
                 self.gone.notify_all();
                 return;
             }
-            // Asked again under the lock, so that no earlier time slips in between. A look each tick at most: what falls due
-            // in between goes out together, a little later than it might, which costs far less than a wake-up for each.
+            // Asked again under the lock, so that no earlier time slips in between. A look each tick at most: what
+            // falls due in between goes out together, a little later than it might, which costs far less than a wake-up
+            // for each.
             let next = desk.schedule.next().map(|at| at.max(looked + TICK));
             let until = next.into_iter().chain(patience.map(|patience| looked + patience)).min();
             match until {
@@ -318,7 +362,8 @@ impl Group {
     /// is returned as it is.
     ///
     /// # Errors
-    /// [`Kind::Closed`] after a close. A ledger that fails is no error here: the host is told, and the task is followed.
+    /// [`Kind::Closed`] after a close. A ledger that fails is no error here: the host is told, and the task is
+    /// followed.
     pub(crate) fn follow(&self, seed: Task, about: TaskAbout, links: Links) -> Result<Held> {
         let key = TaskKey { server: about.server.clone(), id: seed.id.as_str().into() };
         let who = self.identity(key, Arc::new(about), &links);
@@ -398,11 +443,13 @@ impl Group {
         }
     }
 
-    /// The network came back or the machine woke (design rule 14).
+    /// The network came back or the machine woke.
     pub(crate) fn poke(&self) {
-        for entry in self.tasks() {
-            entry.poke();
+        let (tasks, now) = (self.tasks(), self.engine.clock.now());
+        for entry in &tasks {
+            self.engine.origins.lock().hasten(entry.lane(), now);
         }
+        tasks.iter().for_each(TaskEntry::poke);
     }
 
     /// The client goes away: every handle ends as closed, and round trips on their way are cut. Does not wait.

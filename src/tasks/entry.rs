@@ -92,6 +92,8 @@ struct Step {
     actions: Actions,
     snapshot: Arc<Snapshot>,
     record: Option<Record>,
+    /// An answer that changes nothing of what is stored.
+    same: Option<Arc<Task>>,
 }
 
 /// A new task whose events are held back, all but "created", until this is dropped: the caller first tells of its own
@@ -188,6 +190,11 @@ impl TaskEntry {
         self.who.slot
     }
 
+    /// The server's origin, and the client.
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.who.lane
+    }
+
     pub(crate) fn group(&self) -> u64 {
         self.who.lane.group
     }
@@ -195,6 +202,11 @@ impl TaskEntry {
     /// The task as it stands.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.seen.lock().clone()
+    }
+
+    /// True where its actions are being executed.
+    pub(crate) fn is_running(&self) -> bool {
+        self.core.lock().running
     }
 
     /// True where this question waits for the host. The snapshot may lag behind: an answer that was just given is
@@ -338,12 +350,8 @@ impl TaskEntry {
             if registered.is_err() || cancel.cancelled().is_some() {
                 return None;
             }
-            match deadline.left(self.clock.now()) {
-                Err(_) => return None,
-                Ok(None) => self.changed.wait(&mut seen),
-                Ok(Some(left)) => {
-                    self.changed.wait_for(&mut seen, left);
-                }
+            if !deadline.wait(&self.changed, &mut seen) {
+                return done(&seen).then(|| seen.clone());
             }
         }
     }
@@ -381,12 +389,14 @@ impl TaskEntry {
         }
         let engine = self.engine.upgrade()?;
         let (at, mut actions) = (Moment::of(&*self.clock), Actions::new());
+        let before = core.machine.task().map(Arc::as_ptr);
         core.machine.on(event, at, engine.jitter(), &mut actions);
         let snapshot = Arc::new(Snapshot::of(&self.who.key.id, &self.who.about, &core.machine, at));
         // Made now, not when it is written: by then the machine may have moved on.
         let wanted = actions.iter().any(|action| matches!(action, TaskAction::Record));
         let record = wanted.then(|| self.record_of(&core.machine));
-        core.steps.push_back(Step { actions, snapshot: snapshot.clone(), record });
+        let same = core.machine.task().filter(|task| !wanted && before != Some(Arc::as_ptr(task))).cloned();
+        core.steps.push_back(Step { actions, snapshot: snapshot.clone(), record, same });
         core.queued += 1;
         Some(snapshot)
     }
@@ -422,6 +432,10 @@ impl TaskEntry {
                 let step = core.steps.pop_front();
                 core.running = step.is_some();
                 core.runner = step.is_some().then(|| std::thread::current().id());
+                if step.is_none() {
+                    // The room for four steps is a tenth of what a task takes while it waits.
+                    core.steps = VecDeque::new();
+                }
                 step
             };
             self.stepped.notify_all();
@@ -432,7 +446,10 @@ impl TaskEntry {
     }
 
     fn execute(self: &Arc<Self>, step: Step) {
-        let Step { actions, snapshot, mut record } = step;
+        let Step { actions, snapshot, mut record, same } = step;
+        if let Some(task) = same {
+            self.links.ledger.share(&self.who.key, &task);
+        }
         // Before anybody sees it, and outside every lock: a look at a large result takes time.
         judge(&self.links, &snapshot);
         let mut published = false;
@@ -527,8 +544,29 @@ impl TaskEntry {
         self.core.lock().machine.end().is_some()
     }
 
-    /// One `tasks/get`.
-    pub(crate) fn get(&self, cancel: &CancelToken) -> Result<Task> {
+    /// The scheduled poll: made, or withheld where the server is known not to answer.
+    pub(crate) fn poll(&self, cancel: &CancelToken) -> TaskEvent {
+        if let Some(Err(withheld)) = self.engine.upgrade().map(|engine| engine.pass(self.lane())) {
+            return TaskEvent::Withheld(withheld);
+        }
+        let trip = Trip { by: Asker::Schedule, started: self.clock.now() };
+        match self.get(cancel) {
+            Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
+            Err(error) => TaskEvent::PollFailed(error, trip),
+        }
+    }
+
+    /// One `tasks/get`; what it says of the server, the other tasks there hear, too.
+    fn get(&self, cancel: &CancelToken) -> Result<Task> {
+        let started = self.clock.now();
+        let outcome = self.ask(cancel);
+        if let Some(engine) = self.engine.upgrade() {
+            engine.heard(self.lane(), started, outcome.as_ref().err());
+        }
+        outcome
+    }
+
+    fn ask(&self, cancel: &CancelToken) -> Result<Task> {
         let task = guarded(|| self.links.wire.get(&self.who.key.id, cancel))?;
         if task.id != *self.who.key.id {
             return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));

@@ -40,13 +40,7 @@ impl Errand {
         }
         let id = &entry.key().id;
         let event = match chore {
-            Chore::Poll => {
-                let trip = Trip { by: Asker::Schedule, started: entry.clock().now() };
-                match entry.get(token) {
-                    Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
-                    Err(error) => TaskEvent::PollFailed(error, trip),
-                }
-            }
+            Chore::Poll => entry.poll(token),
             Chore::Update(answers) => {
                 let outcome = guarded(|| entry.wire().update(id, &answers, token));
                 TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, outcome)

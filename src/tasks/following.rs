@@ -9,8 +9,9 @@ use crate::tasks::cancelling::{CancelStep, Cancelling};
 use crate::tasks::history::History;
 use crate::tasks::keys::OpenInput;
 use crate::tasks::lifetime::Lifetime;
+use crate::tasks::origins::Withheld;
 use crate::tasks::outbox::Outbox;
-use crate::tasks::pace::{Jitter, Moment, Pace};
+use crate::tasks::pace::{Jitter, Moment, Pace, later};
 use crate::tasks::state::{Actions, Asker, End, Past, TaskAction, TaskEvent, Trip, open_status};
 use crate::tasks::{Announcement, EndReason, FollowOptions};
 
@@ -147,6 +148,7 @@ impl Following {
         let end = match event {
             TaskEvent::Polled(task, trip) => self.on_polled(task, trip, (at, jitter), out),
             TaskEvent::PollFailed(error, trip) => self.on_poll_failed(error, trip, (at, jitter), out),
+            TaskEvent::Withheld(withheld) => self.on_withheld(withheld, (at, jitter), out),
             TaskEvent::Pushed(task) => self.on_pushed(task, at, out),
             TaskEvent::Watched(on) => {
                 self.on_watched(on, (at, jitter));
@@ -252,8 +254,9 @@ impl Following {
         self.take_in(task, at, false, out)
     }
 
-    /// The poll that is due already stays: it catches up with what happened before the server began, or stopped, to tell.
-    /// Only later ones are further apart. Where it stopped, the next one is made as soon as the server's interval allows.
+    /// The poll that is due already stays: it catches up with what happened before the server began, or stopped, to
+    /// tell. Only later ones are further apart. Where it stopped, the next one is made as soon as the server's interval
+    /// allows.
     fn on_watched(&mut self, on: bool, (at, jitter): (Moment, Jitter)) {
         if on {
             self.pushed.get_or_insert(at.now);
@@ -304,22 +307,42 @@ impl Following {
     /// Any failure but "unknown": the task is followed on, more slowly.
     fn on_fault(&mut self, error: Error, (at, jitter): (Moment, Jitter), out: &mut Actions) -> Option<End> {
         let retry_after = error.retry_after();
-        let (streak, since) = match &self.fault {
-            Some(fault) => (fault.streak.saturating_add(1), fault.since),
-            None => (1, at.now),
-        };
-        if streak == 1 {
-            out.push(TaskAction::Announce(Announcement::Degraded(error.clone())));
-        }
-        self.fault = Some(Fault { error, streak, since, retry_after });
+        let streak = self.fault.as_ref().map_or(1, |fault| fault.streak.saturating_add(1));
+        self.note_fault(Fault { error, streak, since: at.now, retry_after }, out);
         self.last = at;
         self.due = self.pace.retry(at.now, streak, retry_after, jitter);
-        if let Some(end) = self.look_at_life(at, out) {
-            return Some(end);
-        }
+        self.look_at_life(at, out).or_else(|| self.look_at_reach(at, at.now))
+    }
+
+    /// The poll was due and nothing was asked, since the polls of other tasks there fail: the task fares as they do, but
+    /// its own count of failures stands. The interval has passed, so any later moment will do for the next try.
+    fn on_withheld(&mut self, withheld: Withheld, (at, jitter): (Moment, Jitter), out: &mut Actions) -> Option<End> {
+        let Withheld { error, failed, until } = withheld;
+        self.polling = false;
+        let (streak, retry_after) = self.fault.as_ref().map_or((0, None), |fault| (fault.streak, fault.retry_after));
+        self.note_fault(Fault { error, streak, since: at.now, retry_after }, out);
+        self.due = later(at.now, until.saturating_duration_since(at.now), jitter);
+        self.look_at_life(at, out).or_else(|| self.look_at_reach(at, failed))
+    }
+
+    /// Polls fail; told once, and counted from the first one.
+    fn note_fault(&mut self, fault: Fault, out: &mut Actions) {
+        let since = match &self.fault {
+            Some(before) => before.since,
+            None => {
+                out.push(TaskAction::Announce(Announcement::Degraded(fault.error.clone())));
+                fault.since
+            }
+        };
+        self.fault = Some(Fault { since, ..fault });
+    }
+
+    /// Whether it is to be given up, when the server has last failed at this moment.
+    fn look_at_reach(&self, at: Moment, failed: Instant) -> Option<End> {
         // The monotonic clock, not the boot one: an hour asleep is no hour of unreachability. And the count begins
         // with the first failure, so a task that woke up overdue gets its five minutes.
-        let unreachable = at.now.saturating_duration_since(since);
+        let since = self.fault.as_ref()?.since;
+        let unreachable = failed.saturating_duration_since(since);
         (self.life.passed(at) && unreachable >= MAX_UNREACHABLE).then(|| {
             End::of(
                 EndReason::Expired,
@@ -461,7 +484,7 @@ fn spread(Jitter(share): Jitter) -> Duration {
     POKE_SPREAD.saturating_mul(u32::from(share)) / u32::from(u16::MAX)
 }
 
-/// True where nothing that the host hears of differs: status, message, open inputs (design rule 3).
+/// True where nothing that the host hears of differs: status, message, open inputs.
 fn same_state(a: &Task, b: &Task) -> bool {
     a.status == b.status
         && a.message == b.message
@@ -482,11 +505,11 @@ fn is_whole(task: &Task) -> bool {
 
 /// "Completed" without a result, this often, is the server's last word (chosen: a lagging replica is over by then).
 const MAX_HOLLOW: u32 = 3;
-/// Unknown right after creation is forgiven for so many polls (design rule 5) …
+/// Unknown right after creation is forgiven for so many polls …
 const GRACE_POLLS: u32 = 3;
 /// … and for so long.
 const GRACE: Duration = Duration::from_secs(10);
-/// An overdue task ends when its server was unreachable for so long (design rule 4).
+/// An overdue task ends when its server was unreachable for so long.
 const MAX_UNREACHABLE: Duration = Duration::from_secs(300);
-/// Pokes are spread over so long (design rule 14).
+/// Pokes are spread over so long.
 const POKE_SPREAD: Duration = Duration::from_secs(3);

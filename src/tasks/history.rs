@@ -32,6 +32,8 @@ impl History {
             return;
         }
         let entries = Arc::make_mut(&mut self.0);
+        // Most tasks never have a second entry, and there may be very many tasks.
+        entries.reserve_exact(1);
         if entries.len() >= MOST_ENTRIES {
             entries.pop_front();
         }

@@ -91,6 +91,9 @@ pub(crate) trait Ledger: Send + Sync {
     /// [`Kind::State`] where the task was taken over by somebody else: nothing is stored, and nothing may be told.
     /// [`Kind::Ledger`] where it cannot be written; a ledger in a file then keeps it in memory and tries again.
     fn put(&self, record: Record) -> Result<()>;
+    /// The newest answer about a task that has not ended; it changes nothing of what must be safe. A ledger in memory
+    /// shares it, instead of keeping the older one beside it.
+    fn share(&self, _key: &TaskKey, _last: &Arc<Task>) {}
     /// The record of a task.
     fn find(&self, key: &TaskKey) -> Result<Option<Record>>;
     /// Takes a task, unless somebody else follows it.
@@ -205,6 +208,16 @@ impl Ledger for MemoryLedger {
         // Large results are freed after unlocking.
         drop(dropped);
         Ok(())
+    }
+
+    fn share(&self, key: &TaskKey, last: &Arc<Task>) {
+        let _old = {
+            let mut book = self.book.lock();
+            book.records
+                .get_mut(key)
+                .filter(|record| record.end.is_none())
+                .and_then(|record| record.last.replace(last.clone()))
+        };
     }
 
     fn find(&self, key: &TaskKey) -> Result<Option<Record>> {

@@ -9,15 +9,19 @@
 //! ```
 //!
 //! In reading order. Pure: `pace` (how long to wait), `lifetime` (the TTL), `keys` (asked once, answered once),
-//! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine: event + time in, actions out),
-//! `schedule`, `queue` (fair turns), `watch` (which stream tells of which task). Doing: `ledger` (what must survive), `snapshot` (what the host sees), `entry` (one
-//! task: machine, ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the engine).
+//! `outbox` (answers on their way), `cancelling`, `history` (progress in words), `following` and `state` (the machine:
+//! event + time in, actions out), `schedule`, `queue` (fair turns), `watch` (which stream tells of which task),
+//! `origins` (which servers do not answer). Doing:
+//! `ledger` (what must survive, in memory or in a file), `snapshot` (what the host sees), `entry` (one task: machine,
+//! ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the
+//! engine), `advance` (a clock in the host's hands).
 //!
-//! Promises (design rules, numbered as in docs/architecture.md): never a poll early; exactly one terminal event per
+//! Promises: never a poll early; exactly one terminal event per
 //! task and process life; the ledger hears of a task before the caller; each input key is asked once and answered
 //! once. This room knows no session, no transport, no JSON names and no era: it is handed a [`TaskWire`] for the
 //! server's side and a [`TaskHost`] for the program's side.
 
+mod advance;
 mod cancelling;
 pub(crate) mod driver;
 pub(crate) mod entry;
@@ -27,6 +31,7 @@ mod history;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 mod lifetime;
+mod origins;
 mod outbox;
 mod pace;
 mod pool;

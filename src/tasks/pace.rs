@@ -116,17 +116,17 @@ pub(crate) fn backoff(streak: u32) -> Duration {
     FIRST_BACKOFF.saturating_mul(doubled).min(MAX_BACKOFF)
 }
 
-/// The wait where the server tells none (design rule 2).
+/// The wait where the server tells none.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_millis(1000);
-/// The time between two polls of a task that is pushed, at least (design rule 8).
+/// The time between two polls of a task that is pushed, at least.
 pub(crate) const BACK_STOP: Duration = Duration::from_secs(30);
-/// No server and no host can make us poll faster (design rule 2).
+/// No server and no host can make us poll faster.
 pub(crate) const FLOOR: Duration = Duration::from_millis(100);
-/// Jitter is 5 %, and never more than this (design rule 2).
+/// Jitter is 5 %, and never more than this.
 pub(crate) const MAX_JITTER: Duration = Duration::from_secs(1);
 /// Chosen, because a single reset is usually over in a second.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// Our own backoff never waits longer (design rule 2); a server's Retry-After may.
+/// Our own backoff never waits longer; a server's Retry-After may.
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The workers: at most 32, gone after some idle seconds. One pool for the whole process.
 //!
 //! As few as the work needs: with a server that answers in a moment one worker makes many round trips in a row, which
-//! costs a fraction of waking one for each. How many are needed follows from how long a round trip has taken lately; where
-//! that was wrong, because a server has become slow, [`Pool::relieve`] doubles them until the queue moves.
+//! costs a fraction of waking one for each. How many are needed follows from how long a round trip has taken lately;
+//! where that was wrong, because a server has become slow, [`Pool::relieve`] doubles them until the queue moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct Pool {
     floor: Mutex<Floor>,
     work: Condvar,
     gone: Condvar,
+    /// The last round trip that was wanted is over.
+    quiet: Condvar,
 }
 
 struct Floor {
@@ -81,7 +83,8 @@ impl Pool {
             last_take: None,
             stopping: false,
         };
-        Arc::new(Self { spawn, clock, floor: Mutex::new(floor), work: Condvar::new(), gone: Condvar::new() })
+        let (work, gone, quiet) = (Condvar::new(), Condvar::new(), Condvar::new());
+        Arc::new(Self { spawn, clock, floor: Mutex::new(floor), work, gone, quiet })
     }
 
     /// Adds an errand. Never blocks. True where it waits and no worker was told: somebody has to [`Self::relieve`].
@@ -111,6 +114,18 @@ impl Pool {
         floor.trip = (floor.trip * 7 + took) / 8;
         floor.queue.done(&flight.lane);
         floor.flying.remove(&flight.number);
+        if floor.is_quiet() {
+            self.quiet.notify_all();
+        }
+    }
+
+    /// Waits until no round trip is wanted or under way, or so long; false for the latter.
+    pub(crate) fn wait_quiet(&self, limit: Duration) -> bool {
+        let mut floor = self.floor.lock();
+        if !floor.is_quiet() {
+            self.quiet.wait_for(&mut floor, limit);
+        }
+        floor.is_quiet()
     }
 
     /// Cuts the round trips of a client. Errands that wait find their task ended and do nothing.
@@ -125,7 +140,7 @@ impl Pool {
     }
 
     /// Ends all workers. False where some are still at it at the deadline.
-    pub(crate) fn stop(&self, deadline: Deadline, clock: &dyn Clock) -> bool {
+    pub(crate) fn stop(&self, deadline: Deadline) -> bool {
         let (waiting, tokens) = {
             let mut floor = self.floor.lock();
             floor.stopping = true;
@@ -139,19 +154,15 @@ impl Pool {
         self.work.notify_all();
         let mut floor = self.floor.lock();
         while floor.workers > 0 {
-            match deadline.left(clock.now()) {
-                Err(_) => return false,
-                Ok(None) => self.gone.wait(&mut floor),
-                Ok(Some(left)) => {
-                    self.gone.wait_for(&mut floor, left);
-                }
+            if !deadline.wait(&self.gone, &mut floor) && floor.workers > 0 {
+                return false;
             }
         }
         true
     }
 
-    /// The queue is looked after. Where no errand was taken for a while, the workers there are do not suffice: a server has
-    /// become slow. While errands wait: how long until somebody has to look again.
+    /// The queue is looked after. Where no errand was taken for a while, the workers there are do not suffice: a server
+    /// has become slow. While errands wait: how long until somebody has to look again.
     pub(crate) fn relieve(self: &Arc<Self>) -> Option<Duration> {
         let more = {
             let floor = self.floor.lock();
@@ -286,6 +297,10 @@ impl Floor {
         self.last_take = Some(now);
         self.flying.insert(number, (lane.group, token.clone()));
         Some(Flight { number, lane, errand: Some(errand), token })
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.flying.is_empty() && self.queue.waiting() == 0
     }
 
     /// Workers that are at it, or about to be.

@@ -1,4 +1,4 @@
-//! Push (design rule 8): threads that hear what the server tells of tasks by itself. Polls go on beside them, seldom.
+//! Push: threads that hear what the server tells of tasks by itself. Polls go on beside them, seldom.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +17,8 @@ use crate::tasks::state::TaskEvent;
 use crate::tasks::watch::{Change, Id, Over, Plan, Watch};
 use crate::tasks::{Heard, TaskWire};
 
-/// What comes within this time shares a stream, and a task that ends sooner needs none. Chosen: as long as most tasks wait
-/// for their first poll anyway.
+/// What comes within this time shares a stream, and a task that ends sooner needs none. Chosen: as long as most tasks
+/// wait for their first poll anyway.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// JSON-RPC 2.0, section 5.1.

@@ -139,9 +139,9 @@ impl<J> Origin<J> {
     }
 }
 
-/// Round trips at once, in all (design section 5).
+/// Round trips at once, in all.
 pub(crate) const MAX_RUNNING: usize = 32;
-/// Round trips at once to one origin (design section 5).
+/// Round trips at once to one origin.
 pub(crate) const MAX_PER_ORIGIN: usize = 16;
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::protocol::task::{Task, TaskStatus, Ttl};
 use crate::tasks::following::Following;
 use crate::tasks::history::History;
 use crate::tasks::keys::{OpenInput, Sender, StoredAnswer, Verdict};
+use crate::tasks::origins::Withheld;
 use crate::tasks::pace::{Jitter, Moment};
 use crate::tasks::{Announcement, EndReason, FollowOptions};
 
@@ -64,6 +65,8 @@ pub(crate) enum TaskEvent {
     Polled(Arc<Task>, Trip),
     /// `tasks/get` failed.
     PollFailed(Error, Trip),
+    /// A poll was not made: its origin is known not to answer.
+    Withheld(Withheld),
     /// The server told by itself.
     Pushed(Arc<Task>),
     /// The server tells of it by itself from now on, or no longer does.
@@ -327,7 +330,7 @@ impl Machine {
             Phase::Ended(ended) => match ended.end.reason {
                 EndReason::Completed => TaskStatus::Completed,
                 EndReason::Cancelled => TaskStatus::Cancelled,
-                // A host that looks only at the status reads all of these as failed (design rule 4).
+                // A host that looks only at the status reads all of these as failed.
                 EndReason::Failed | EndReason::Expired | EndReason::Unknown => TaskStatus::Failed,
                 EndReason::Closed => open_status(ended.task.as_deref()),
             },
@@ -447,6 +450,7 @@ fn begin(
         TaskEvent::Adopted(past) => Some(Following::adopted(options.clone(), past, at, out)),
         TaskEvent::Polled(..)
         | TaskEvent::PollFailed(..)
+        | TaskEvent::Withheld(_)
         | TaskEvent::Pushed(_)
         | TaskEvent::Watched(_)
         | TaskEvent::Due

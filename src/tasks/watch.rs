@@ -4,8 +4,8 @@
 //! joined ──> waiting ── gathered ──> a stream with the ids of the newest one and these ── granted ──> pushed
 //! ```
 //!
-//! The larger stream opens before the smaller one ends, so nothing falls between. Only what a server acknowledged counts as
-//! pushed; what it refuses is not asked for again, so that nobody hammers.
+//! The larger stream opens before the smaller one ends, so nothing falls between. Only what a server acknowledged
+//! counts as pushed; what it refuses is not asked for again, so that nobody hammers.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 const MOST_IDS: usize = 256;
 /// Streams of one client; the tasks beyond are polled. Chosen: each costs a thread and a connection.
 const MOST_STREAMS: usize = 8;
-/// So many streams in a row that brought nothing, and the server is not asked again. Chosen: one may be a task that ended
-/// just then.
+/// So many streams in a row that brought nothing, and the server is not asked again. Chosen: one may be a task that
+/// ended just then.
 const MOST_STRIKES: u32 = 3;
 
 /// A task's id.

@@ -1,6 +1,6 @@
 //! Bytes in, frames out. This room sends one message and hands over the messages of its answer; it knows nothing of
-//! tools, tasks or eras. Deciding is pure (`http/sse.rs`, `http/headers.rs`, `http/retry_after.rs`), doing is a short
-//! loop around it.
+//! tools, tasks or eras. Deciding is pure (`http/sse.rs`, `http/headers.rs`, `http/no_proxy.rs`, `http/redirect.rs`,
+//! `http/retry_after.rs`), doing is a short loop around it.
 //!
 //! ```text
 //! session --Outgoing--> Transport::exchange --bytes--> server
@@ -24,6 +24,7 @@ pub(crate) mod framing;
 pub(crate) mod http;
 pub(crate) mod legacy_sse;
 mod lines;
+pub(crate) mod record;
 pub(crate) mod restart;
 #[cfg(unix)]
 pub(crate) mod socket;

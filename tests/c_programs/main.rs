@@ -14,7 +14,7 @@ mod prototypes;
 use bench::{Bench, Mode};
 
 /// Everyday use.
-const USE: &[&str] = &["smoke", "wait_order", "manual_queue", "threads", "big_alloc", "linked_unused"];
+const USE: &[&str] = &["smoke", "wait_order", "manual_queue", "threads", "big_alloc", "linked_unused", "held_clock"];
 
 /// Misuse that must end in a status: these run under valgrind, too.
 const HANDLES: &[&str] = &["null_args", "stale_handle", "double_free", "wrong_kind", "reentrancy", "two_threads_free"];

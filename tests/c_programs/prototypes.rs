@@ -113,10 +113,12 @@ fn role(kind: &str, name: &str, measured: bool) -> Role {
         ("char*", _) => Role::Name,
         ("size_t", _) => Role::TextLength,
         ("size_t*", _) => Role::LengthOut,
-        ("int64_t", "wait_ms") => Role::Wait,
+        ("int64_t", "wait_ms" | "ms") => Role::Wait,
         ("int32_t*" | "int64_t*", _) => Role::NumberOut(bare.trim_end_matches('*').to_owned()),
         ("int32_t" | "mcp_status" | "int64_t", _) => Role::Number,
         ("void*", "user") => Role::User,
+        // A list of handles: NULL, which no list is.
+        ("mcp_task*const*", _) => Role::User,
         ("mcp_event_fn" | "mcp_log_fn" | "mcp_destroy_fn" | "mcp_stream_write_fn" | "mcp_stream_close_fn", _) => {
             Role::Function(bare)
         }

@@ -1,7 +1,7 @@
-"""The 2025-11-25 tasks of a server that others wrote: research.py PATH/TO/server-everything/dist/index.js
+"""The 2025-11-25 tasks of a server that others wrote: research.py NODE PATH/TO/server-everything/dist/index.js
 
 Calls the tool simulate-research-query of @modelcontextprotocol/server-everything over stdio and Streamable HTTP: a plain
-job, one that asks half-way, one whose question is declined, one that is cancelled. Needs node.
+job, one that asks half-way, one whose question is declined, one that is cancelled.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import mcpnative
 from mcpnative import Reason, TaskCancelled
 
 TOOL = "simulate-research-query"
+NODE = sys.argv[1]
+# The server would listen on every interface.
+LOOPBACK = Path(__file__).parent / "node/loopback.cjs"
 
 
 def free_port() -> int:
@@ -30,8 +34,8 @@ def free_port() -> int:
 def http(script: str) -> Iterator[Dict[str, Any]]:
     port = free_port()
     node = subprocess.Popen(
-        ["node", script, "streamableHttp"],
-        env={**os.environ, "PORT": str(port)},
+        [NODE, "--require", str(LOOPBACK), script, "streamableHttp"],
+        env={**os.environ, "PORT": str(port), "ENDPOINT": "/mcp", "MAX_SECONDS": "300"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -51,7 +55,7 @@ def http(script: str) -> Iterator[Dict[str, Any]]:
 
 @contextlib.contextmanager
 def stdio(script: str) -> Iterator[Dict[str, Any]]:
-    yield {"command": "node", "args": [script, "stdio"]}
+    yield {"command": NODE, "args": [script, "stdio"]}
 
 
 def run(settings: Dict[str, Any]) -> None:
@@ -113,7 +117,7 @@ def run(settings: Dict[str, Any]) -> None:
 
 
 def main() -> int:
-    script = sys.argv[1]
+    script = sys.argv[2]
     for transport in (stdio, http):
         with transport(script) as settings:
             run(settings)

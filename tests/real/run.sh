@@ -1,6 +1,7 @@
 #!/bin/sh
-# The library against servers on what nobody of this project wrote: a tour of all of them (tour.py), and with FastMCP's tasks
-# extension the same long job, to the same result, from C, Python and Pascal, and from C the other tools of fastmcp/server.py.
+# The library against servers on what nobody of this project wrote: a tour of all of them (tour.py), the tasks of 2025-11-25 of
+# server-everything (research.py), and with FastMCP's tasks extension the same long job, to the same result, from C, Python and
+# Pascal, and from C the other tools of fastmcp/server.py.
 # PROFILE says which build of the library (debug), WORDS which visits of the tour (all). What cannot be had is left out and
 # named; with MCP_TEST_ALL=1 that is a failure.
 . "$(dirname "$0")/../../scripts/common.sh"
@@ -23,6 +24,12 @@ skip() { # what, why
 export MCPNATIVE_LIBRARY="$library"
 mkdir -p "$BUILD/test-logs"
 PYTHONPATH=bindings/python timeout 900 python3 -B tests/real/tour.py "$TOOLS" "$REAL_TOOLS" "$BUILD" ${WORDS:-} || failed=1
+if grep -qx node "$REAL_TOOLS/missing"; then
+    skip "the tasks of 2025-11-25" node
+elif [ -z "${WORDS:-}" ]; then
+    PYTHONPATH=bindings/python timeout 300 python3 -B tests/real/research.py "$TOOLS/node22/node_modules/node/bin/node" \
+        "$REAL_TOOLS/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js" || failed=1
+fi
 if grep -qx fastmcp "$REAL_TOOLS/missing"; then
     skip "the long job from C, Python and Pascal" fastmcp
     exit "$failed"

@@ -1459,7 +1459,7 @@ end;
 { BR-48: every function that takes a handle, with one that is none: an error code or nil, never a crash. }
 procedure TestDoors;
 const
-  NoHandle: array[0..7] of string = ('mcp_abi_version', 'mcp_version', 'mcp_status_name', 'mcp_last_error', 'mcp_shutdown', 'mcp_log_on',
+  NoHandle: array[0..10] of string = ('mcp_clock_hold', 'mcp_clock_advance', 'mcp_clock_release', 'mcp_abi_version', 'mcp_version', 'mcp_status_name', 'mcp_last_error', 'mcp_shutdown', 'mcp_log_on',
     'mcp_queue_new', 'mcp_client_new');
 var
   I, J, Code: Integer;

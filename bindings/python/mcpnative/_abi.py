@@ -41,6 +41,10 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "mcp_last_error": (status, (out_handle,)),
     "mcp_shutdown": (status, (c_int64,)),
     "mcp_log_on": (status, (handle, c_int32, log_fn, c_void_p, destroy_fn)),
+    # clock
+    "mcp_clock_hold": (status, ()),
+    "mcp_clock_advance": (status, (c_int64, c_int64)),
+    "mcp_clock_release": (status, ()),
     # text
     "mcp_text_get": (text, (handle, out_length)),
     "mcp_text_free": (status, (handle,)),

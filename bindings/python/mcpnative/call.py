@@ -109,12 +109,14 @@ class Call:
         status = wait_in_slices(lambda ms: int(library.mcp_call_wait(self._handle.key, ms)), deadline)
         if status == Status.S_TIMEOUT:
             return False
-        if status < 0 and self.status == Status.S_PENDING:
-            # It is the wait that failed (or a question that waits), not the call.
+        if status < 0:
+            # Read before anything else asks the library: the next function clears it.
             error = last_error(library, status)
-            if isinstance(error, InputRequiredError):
-                error.call = self
-            raise error
+            if self.status == Status.S_PENDING:
+                # It is the wait that failed (or a question that waits), not the call.
+                if isinstance(error, InputRequiredError):
+                    error.call = self
+                raise error
         return True
 
     def _wait(self, deadline: Deadline) -> bool:

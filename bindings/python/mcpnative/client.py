@@ -500,25 +500,35 @@ class Client:
         check(library, library.mcp_client_purge(self._key, int(age * 1000), ctypes.byref(count)))
         return count.value
 
-    def tasks(self, *, tool_call_id: Optional[str] = None) -> List[Dict[str, Any]]:
-        """The pending tasks, or those of one ``tool_call_id``, with what is known of them. Asks nobody."""
+    def tasks(
+        self, *, tool_call_id: Optional[str] = None, context: Optional[Mapping[str, Any]] = None
+    ) -> List[Dict[str, Any]]:
+        """The pending tasks, with what is known of them. Asks nobody.
+
+        ``tool_call_id`` narrows them to those of one call, ``context`` to those whose context has these members with
+        these values, e.g. a conversation's id.
+        """
         library = self._library
-        data = _filter(tool_call_id)
+        data = _filter(tool_call_id, context)
         key = out_present(library, library.mcp_client_tasks, self._key, data, _text.length(data))
         return list(self._take_json(key))
 
     def check(
-        self, *, tool_call_id: Optional[str] = None, timeout: Optional[float] = None
+        self,
+        *,
+        tool_call_id: Optional[str] = None,
+        context: Optional[Mapping[str, Any]] = None,
+        timeout: Optional[float] = None,
     ) -> List[Dict[str, Any]]:
         """Ask once about each task that is due and give what has ended since: every outcome as a tool result.
 
         Made for a chat loop that does its own polling (``tasks.auto_poll`` false). Each end is given once: here, by
         ``call_tool`` or by ``result``. One that only a wait or a handler has seen comes here, too, unless
-        :meth:`Task.acknowledge` said that it is taken care of.
+        :meth:`Task.acknowledge` said that it is taken care of. ``tool_call_id`` and ``context`` as in :meth:`tasks`.
         """
         _dispatch.refuse_in_callback("Client.check")
         library = self._library
-        data = _filter(tool_call_id)
+        data = _filter(tool_call_id, context)
         wait = milliseconds(timeout)
         key = run_interruptibly(
             lambda: out_present(
@@ -664,8 +674,10 @@ def _cache(cache: Optional[str]) -> Dict[str, Any]:
     return {} if cache is None else {"cache": cache}
 
 
-def _filter(tool_call_id: Optional[str]) -> Optional[bytes]:
-    return None if tool_call_id is None else _text.encode({"tool_call_id": tool_call_id}, "tool_call_id")
+def _filter(tool_call_id: Optional[str], context: Optional[Mapping[str, Any]]) -> Optional[bytes]:
+    given = {"tool_call_id": tool_call_id, "context": context}
+    wanted = {key: value for key, value in given.items() if value is not None}
+    return _text.encode(wanted, "the filter") if wanted else None
 
 
 def _options(

@@ -108,6 +108,24 @@ class Following(ServerTest):
             self.assertEqual((task.status, task.reason), (TaskStatus.COMPLETED, Reason.COMPLETED))
             self.assertEqual(client.tasks(), [])
 
+    def test_tasks_by_their_context(self) -> None:
+        with Client(url=self.url) as client:
+            for talk in ("one", "two"):
+                call = client.start_tool("slow_job", {"steps": 600, "step_ms": 100}, context={"talk": talk, "n": 1})
+                self.assertTrue(call.wait_answer(PATIENCE))
+            self.assertEqual(len(client.tasks(context={"n": 1})), 2)
+            found = client.tasks(context={"talk": "two"})
+            self.assertEqual([one["context"] for one in found], [{"talk": "two", "n": 1}])
+            self.assertEqual(client.tasks(context={"talk": "three"}), [])
+            tasks = [client.task(one["task_id"]) for one in client.tasks()]
+            for task in tasks:
+                task.cancel()
+            self.assertTrue(mcpnative.wait_all(tasks, PATIENCE))
+            ended = client.check(context={"talk": "one"}, timeout=PATIENCE)
+            self.assertEqual([one["context"]["talk"] for one in ended], ["one"])
+            with self.assertRaises(mcpnative.ArgumentError):
+                client.tasks(context="one")  # type: ignore[arg-type]
+
     def test_ends(self) -> None:
         with Client(url=self.url) as client:
             with self.assertRaises(mcpnative.TaskFailed) as failed:
@@ -354,6 +372,7 @@ class Questions(ServerTest):
             with self.assertRaises(mcpnative.InputRequiredError) as raised:
                 call.result(PATIENCE)
             self.assertIs(raised.exception.call, call)
+            self.assertIn("by hand", raised.exception.message)
             opened = call.inputs()
             self.assertEqual(len(opened), 1)
             call.answer({opened[0]["key"]: {"action": "accept", "content": {"value": "x"}}})

@@ -1,5 +1,5 @@
-//! A value against the nodes of a schema. Every step is paid for, and the depth is limited: a schema that goes in circles,
-//! or that asks the same a thousand times, ends like any other.
+//! A value against the nodes of a schema. Every step is paid for, and the depth is limited: a schema that goes in
+//! circles, or that asks the same a thousand times, ends like any other.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,9 +1,10 @@
-//! JSON Schema: whether a value is as a schema says. 2020-12 and draft-07, and 2019-09, draft-06 and draft-04 on the way.
+//! JSON Schema: whether a value is as a schema says. 2020-12 and draft-07, and 2019-09, draft-06 and draft-04 on the
+//! way.
 //!
 //! Schemas come from servers, so nothing in one may cost more than it says: no reference leads out of the schema (there
 //! is no code here that could load anything), depth and size are limited before anything is compiled, each check has a
-//! budget of steps that grows with the value alone, patterns run without backtracking, numbers are exact. `format` and the
-//! `content…` keywords are annotations and check nothing.
+//! budget of steps that grows with the value alone, patterns run without backtracking, numbers are exact. `format` and
+//! the `content…` keywords are annotations and check nothing.
 //!
 //! `draft.rs` which words a dialect has; `compile.rs` from the text to nodes; `check.rs` a value against the nodes;
 //! `decimal.rs`, `pattern.rs`, `uri.rs`, `values.rs` the parts.

@@ -1,4 +1,5 @@
-//! The life of a subscription, pure: what each piece of news means, and when it is opened again. The time is an argument.
+//! The life of a subscription, pure: what each piece of news means, and when it is opened again. The time is an
+//! argument.
 //!
 //! ```text
 //! opening ── acknowledged ──> active ── closing response, refusal ──> over
@@ -78,7 +79,8 @@ impl Listening {
         matches!(self.phase, Phase::Active { .. })
     }
 
-    /// A stream is over: with the closing response, or with an error. `spent`: the host's limit for the whole has passed.
+    /// A stream is over: with the closing response, or with an error. `spent`: the host's limit for the whole has
+    /// passed.
     pub(super) fn ended(&mut self, outcome: Result<Json>, now: Instant, spent: bool) -> Next {
         let before = std::mem::replace(&mut self.phase, Phase::Opening);
         let error = match outcome {

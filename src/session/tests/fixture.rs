@@ -286,6 +286,7 @@ impl Talk {
         let (told, outside) = mpsc::channel();
         let means = Means {
             clock: Arc::new(SystemClock),
+            life: Arc::new(SystemClock),
             threads: Arc::new(Threads),
             errands: Arc::new(Threads),
             outside: Arc::new(Ear(Mutex::new(told))),

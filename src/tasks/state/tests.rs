@@ -17,6 +17,8 @@ enum Do {
     /// A refresh by the host that began at this moment.
     Refresh(u64, &'static str),
     Fail(Error),
+    /// The origin failed at the one moment, and nothing is asked before the other.
+    Withhold(u64, u64),
     Push(&'static str),
     Due,
     Poke,
@@ -84,6 +86,10 @@ fn event(what: Do, now: Instant, start: Instant) -> TaskEvent {
             TaskEvent::Polled(task(text), Trip { by: Asker::Host, started: start + Duration::from_millis(began) })
         }
         Fail(error) => TaskEvent::PollFailed(error, scheduled),
+        Withhold(failed, until) => {
+            let at = |ms| start + Duration::from_millis(ms);
+            TaskEvent::Withheld(Withheld { error: reset(), failed: at(failed), until: at(until) })
+        }
         Push(text) => TaskEvent::Pushed(task(text)),
         Watch(on) => TaskEvent::Watched(on),
         Due => TaskEvent::Due,
@@ -586,6 +592,38 @@ fn br36_the_ttl_is_a_back_stop() {
             (300_999, Fail(reset()), "wake:302999"),
             (302_999, Due, "poll"),
             (303_000, Fail(reset()), "record Ended:Expired finish:Expired"),
+        ],
+    );
+}
+
+#[test]
+fn a_withheld_poll_is_a_fault_that_ends_a_task_only_by_what_was_really_asked() {
+    tell(
+        "an answer later",
+        vec![
+            (0, Seed(r#""status":"working","pollIntervalMs":5000"#), "record Created wake:5000"),
+            (5_000, Due, "poll"),
+            (5_000, Withhold(4_000, 9_000), "Degraded:Io wake:9000"),
+            (9_000, Due, "poll"),
+            (9_000, Withhold(9_000, 13_000), "wake:13000"),
+            (13_000, Due, "poll"),
+            (13_000, Fail(reset()), "wake:18000"),
+            (18_000, Due, "poll"),
+            (18_000, Poll(DONE), "Recovered record Ended:Completed finish:Completed"),
+        ],
+    );
+    tell(
+        "out of reach for five minutes, by the failures of others",
+        vec![
+            (0, Seed(r#""status":"working","ttlMs":1500"#), "record Created wake:1000"),
+            (1_000, Due, "poll wake:1500"),
+            (1_000, Withhold(900, 3_600_000), "Degraded:Io"),
+            (1_500, Due, "Overdue wake:3600000"),
+            (3_600_000, Due, "poll"),
+            // An hour has passed, but nobody has asked in it.
+            (3_600_000, Withhold(900, 3_602_000), "wake:3602000"),
+            (3_602_000, Due, "poll"),
+            (3_602_000, Withhold(3_601_000, 3_604_000), "record Ended:Expired finish:Expired"),
         ],
     );
 }

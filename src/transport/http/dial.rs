@@ -1,5 +1,6 @@
-//! Makes a connection: finds the addresses of the one host that this transport dials (the server, or the proxy to it), and connects to the first that answers
-//! (Happy Eyeballs, RFC 8305), under the deadline and the cut of the exchange that asked.
+//! Makes a connection: finds the addresses of the one host that this transport dials (the server, or the proxy to it),
+//! and connects to the first that answers (Happy Eyeballs, RFC 8305), under the deadline and the cut of the exchange
+//! that asked.
 //!
 //! A name lookup and a connect cannot be interrupted, so both run on worker threads while the caller waits for them at
 //! a [`Meeting`]; a worker whose caller has left closes what it brings. Loopback addresses need no worker: the

@@ -57,8 +57,8 @@ impl HttpTransport {
     /// network.
     ///
     /// # Errors
-    /// [`crate::error::Kind::Argument`] where the URL, a header, the proxy or a file cannot be used; says which and why.
-    /// [`crate::error::Kind::Unsupported`] for a proxy that is none of HTTP.
+    /// [`crate::error::Kind::Argument`] where the URL, a header, the proxy or a file cannot be used; says which and
+    /// why. [`crate::error::Kind::Unsupported`] for a proxy that is none of HTTP.
     pub(crate) fn new(settings: HttpSettings, clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Result<Self> {
         let (mut endpoint, server) = Endpoint::new(&settings)?;
         let env = |name: &str| std::env::var(name).ok();

@@ -1,9 +1,9 @@
 //! Streamable HTTP: sends one message as a POST and hands over the messages of its answer.
 //!
-//! Promises: a request leaves in one write; a cancel ends a blocked wait at once and cuts no neighbour; nothing is
-//! ever sent twice; every limit is counted before anything is stored; no thread is started but through
-//! [`crate::spawn::Spawn`], and no signal is raised. A redirect is followed to the same origin alone. The environment is
-//! read when the transport is made, and never later.
+//! Promises: a request leaves in one write; a cancel ends a blocked wait at once and cuts no neighbour; nothing is ever
+//! sent twice; every limit is counted before anything is stored; no thread is started but through
+//! [`crate::spawn::Spawn`], and no signal is raised. A redirect is followed to the same origin alone. The environment
+//! is read when the transport is made, and never later.
 //!
 //! ```text
 //! exchange ── lend ──> agents ── connect ──> dial ── names, connects on workers
@@ -16,8 +16,8 @@
 //!         └── sse, retry_after (pure)
 //! ```
 //!
-//! In reading order: `settings`, `proxy`, `no_proxy`, `exchange`, `redirect`, `resume` (legacy streams), `answer`, `sse`,
-//! `retry_after`, `headers`, `agents`, `control`, `dial`, `socket`, `tunnel`, `tls`, `tls_words`.
+//! In reading order: `settings`, `proxy`, `no_proxy`, `exchange`, `redirect`, `resume` (legacy streams), `answer`,
+//! `sse`, `retry_after`, `headers`, `agents`, `control`, `dial`, `socket`, `tunnel`, `tls`, `tls_words`.
 
 mod agents;
 mod answer;

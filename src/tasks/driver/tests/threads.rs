@@ -34,7 +34,7 @@ impl Spawn for Threads {
 fn threaded(refuse: usize) -> (World, Arc<Threads>) {
     let threads = Arc::new(Threads { refuse: AtomicUsize::new(refuse), ..Threads::default() });
     let mut world = World::new(1);
-    world.engine = Engine::new(world.clock.clone(), threads.clone(), 1);
+    world.engine = Engine::new(world.clock.clone(), world.clock.clone(), threads.clone(), 1);
     world.group = world.engine.group().unwrap();
     (world, threads)
 }

@@ -38,6 +38,8 @@ pub(super) struct Plan {
     /// Asks a question "q" from then on, until `lag` polls after the answer.
     pub(super) ask_at: Option<Duration>,
     pub(super) lag: usize,
+    /// What goes wrong with a poll: the task's id, which poll it is, and how long the task has been there.
+    pub(super) trouble: fn(&str, usize, Duration) -> Option<Result<Task>>,
 }
 
 impl Default for Plan {
@@ -51,6 +53,7 @@ impl Default for Plan {
             panic_each: 0,
             ask_at: None,
             lag: 0,
+            trouble: |_, _, _| None,
         }
     }
 }
@@ -84,6 +87,10 @@ impl Server {
         self.jobs.lock()[id].polls.len()
     }
 
+    pub(super) fn all_polls(&self) -> usize {
+        self.jobs.lock().values().map(|job| job.polls.len()).sum()
+    }
+
     pub(super) fn updates(&self, id: &str) -> usize {
         self.jobs.lock()[id].updates
     }
@@ -114,7 +121,7 @@ impl Server {
     }
 }
 
-fn read(id: &str, state: &str, interval: Option<Duration>) -> Task {
+pub(super) fn read(id: &str, state: &str, interval: Option<Duration>) -> Task {
     let interval = interval.map_or(String::new(), |i| format!(r#","pollIntervalMs":{}"#, i.as_millis()));
     Task::read(&Json::trusted(format!(r#"{{"taskId":"{id}",{state}{interval}}}"#))).unwrap()
 }
@@ -133,6 +140,9 @@ impl TaskWire for Server {
         let fails = plan.fail_each != 0 && turn % plan.fail_each == usize::from(plan.fail_each > 1);
         if fails || life < plan.fail_until {
             return Err(Error::new(Kind::Io, "reset"));
+        }
+        if let Some(trouble) = (plan.trouble)(id, turn, life) {
+            return trouble;
         }
         let open = plan.ask_at.is_some_and(|at| life >= at) && job.answered.is_none_or(|at| turn <= at + plan.lag);
         let state = if life >= plan.work {
@@ -182,6 +192,10 @@ impl Ledger for Shelf {
             return Err(Error::new(Kind::Internal, "the disk is full"));
         }
         self.book.put(record)
+    }
+
+    fn share(&self, key: &TaskKey, last: &Arc<Task>) {
+        self.book.share(key, last);
     }
 
     fn find(&self, key: &TaskKey) -> Result<Option<Record>> {
