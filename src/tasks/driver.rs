@@ -21,7 +21,7 @@ use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
 use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
-use crate::tasks::pool::{Pool, STUCK};
+use crate::tasks::pool::Pool;
 use crate::tasks::push::Pushes;
 use crate::tasks::queue::Lane;
 use crate::tasks::schedule::{Schedule, Slot};
@@ -294,7 +294,7 @@ impl Engine {
         loop {
             let looked = self.clock.now();
             self.step(looked);
-            let waiting = self.pool.relieve();
+            let patience = self.pool.relieve();
             let mut desk = self.desk.lock();
             if desk.stopping {
                 desk.scheduler = false;
@@ -305,7 +305,7 @@ impl Engine {
             // falls due in between goes out together, a little later than it might, which costs far less than a wake-up
             // for each.
             let next = desk.schedule.next().map(|at| at.max(looked + TICK));
-            let until = if waiting { Some(next.map_or(looked + STUCK, |at| at.min(looked + STUCK))) } else { next };
+            let until = next.into_iter().chain(patience.map(|patience| looked + patience)).min();
             match until {
                 None => self.bell.wait(&mut desk),
                 Some(at) => {

@@ -161,20 +161,24 @@ impl Pool {
         true
     }
 
-    /// The queue is looked after: true while errands wait. Where none was taken for a while, the workers there are do
-    /// not suffice: a server has become slow.
-    pub(crate) fn relieve(self: &Arc<Self>) -> bool {
+    /// The queue is looked after. Where no errand was taken for a while, the workers there are do not suffice: a server
+    /// has become slow. While errands wait: how long until somebody has to look again.
+    pub(crate) fn relieve(self: &Arc<Self>) -> Option<Duration> {
         let more = {
             let floor = self.floor.lock();
             if floor.queue.waiting() == 0 {
-                return false;
+                return None;
+            }
+            if !floor.queue.may_take() {
+                // Whoever comes back from a round trip takes the next one by itself.
+                return Some(FULL);
             }
             let now = self.clock.now();
             let stuck = floor.last_take.is_none_or(|at| now.saturating_duration_since(at) >= STUCK);
             if stuck { floor.busy().max(1) } else { 0 }
         };
         self.staff_to(|floor| floor.busy() + more);
-        true
+        Some(STUCK)
     }
 
     /// Sees to it that what may run is run: wakes idle workers, or starts some.
@@ -316,6 +320,9 @@ impl Floor {
 /// Chosen: short beside the shortest interval between polls (100 ms).
 const HASTE: Duration = Duration::from_millis(5);
 /// Nothing was taken for so long while errands wait: the workers are held up.
-pub(crate) const STUCK: Duration = Duration::from_millis(5);
+const STUCK: Duration = Duration::from_millis(5);
+/// Every place that what waits could have is taken, by a server that hangs, say. Chosen: no more than a few looks a second
+/// for as long as it does.
+pub(crate) const FULL: Duration = Duration::from_millis(250);
 /// Chosen: longer than the usual interval between polls, so that a handful of tasks keeps its worker.
 const IDLE: Duration = Duration::from_secs(10);

@@ -386,7 +386,8 @@ impl<'s, 'v> Check<'s, 'v> {
         let mut all = HashSet::with_capacity(items.len());
         for item in items {
             let text = canonical(item);
-            self.pay(text.len() / 8)?;
+            // Small ones cost, too: an array may have a million of them.
+            self.pay(1 + text.len() / 8)?;
             if !all.insert(text) {
                 return Ok(false);
             }

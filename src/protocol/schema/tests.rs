@@ -246,6 +246,9 @@ fn nasty_schemas() {
     );
     let members: Vec<String> = (0..2_000).map(|n| format!("\"{n}\":1")).collect();
     table(&every, &[(&format!("{{{}}}", members.join(",")), LONG)]);
+    let unique = format!(r#"{{"allOf":[{}true]}}"#, r#"{"uniqueItems":true},"#.repeat(500));
+    let items: Vec<String> = (0..2_000).map(|n| n.to_string()).collect();
+    table(&unique, &[(&format!("[{}]", items.join(",")), LONG)]);
     let numbers = format!(r#"{{"allOf":[{}true]}}"#, r#"{"type":"number"},"#.repeat(50_000));
     table(&numbers, &[(&"1".repeat(20_000), LONG)]);
     let patterns = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"^(x+x+)+$"},"#.repeat(40_000));

@@ -182,3 +182,68 @@ fn a_server_that_has_become_slow_gets_the_workers_it_needs() {
     }
     assert!(world.engine.shutdown(Deadline::Never));
 }
+
+#[test]
+fn nobody_looks_all_the_time_while_a_server_that_hangs_has_all_its_places() {
+    let mut world = World::new(1);
+    let server = world.server("http://hangs", Duration::ZERO);
+    for n in 0..40 {
+        world.follow(&server, &format!("t{n}"), Plan::default());
+    }
+    world.clock.advance(60 * SECOND);
+    world.engine.step(world.clock.now());
+    let pool = world.engine.pool();
+    let short = pool.relieve().unwrap();
+    let mut hanging: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    assert_eq!(hanging.len(), crate::tasks::queue::MAX_PER_ORIGIN);
+    assert!(pool.relieve().unwrap() >= 20 * short);
+    pool.finish(&hanging.pop().unwrap(), SECOND);
+    assert_eq!(pool.relieve(), Some(short), "a place is free");
+}
+
+#[test]
+fn tasks_that_are_submitted_from_many_threads_are_all_polled() {
+    let (mut world, threads) = threaded(0);
+    let servers: Vec<_> = (0..3).map(|n| world.server(&format!("http://s{n}"), Duration::ZERO)).collect();
+    // Within the 10 s that a job works, and beyond.
+    for round in 0..2 {
+        let entries: Vec<_> = std::thread::scope(|scope| {
+            let world = &world;
+            let starters: Vec<_> = (0..6)
+                .map(|thread| {
+                    let server = &servers[thread % 3];
+                    scope.spawn(move || {
+                        let id = |n| format!("r{round}-{thread}-{n}");
+                        (0..40).map(|n| world.follow(server, &id(n), Plan::default())).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            starters.into_iter().flat_map(|starter| starter.join().unwrap()).collect()
+        });
+        world.clock.advance(20 * SECOND);
+        // A host that pokes, and cancels, from many threads at once: each adds errands of its own.
+        std::thread::scope(|scope| {
+            for part in entries.chunks(40) {
+                let world = &world;
+                scope.spawn(move || {
+                    for entry in part {
+                        entry.cancel();
+                        entry.poke();
+                    }
+                    world.engine.nudge();
+                });
+            }
+        });
+        for entry in &entries {
+            while !entry.snapshot().has_ended() {
+                world.clock.advance(SECOND);
+                world.engine.nudge();
+                std::thread::yield_now();
+            }
+        }
+    }
+    assert!(world.engine.shutdown(Deadline::Never));
+    while threads.alive.load(Ordering::Acquire) > 0 {
+        std::thread::yield_now();
+    }
+}
