@@ -71,6 +71,7 @@ class Visit:
             on_progress=lambda event: self.seen.add("progress", event),
             on_log=lambda event: self.seen.add("stderr" if event.logger == "stderr" else "log", event),
             on_notification=lambda event: self.seen.add("notification", event),
+            on_subscription=lambda event: self.seen.add("subscription", event),
             on_error=lambda error: self.seen.add("error", error),
             on_callback_error=lambda error, where: self.seen.add("error", f"{where}: {error!r}"),
             on_elicitation=self._elicitation,
@@ -221,8 +222,8 @@ class Visit:
     def listens(self, wanted: Mapping[str, Any], meanwhile: Callable[[], None] = lambda: None) -> None:
         """A subscription, which the server grants, and which ends with its call."""
         call = self.client.start_request("subscriptions/listen", {"notifications": dict(wanted)}, timeout=LIMIT)
-        granted = self.seen.wait("notification", lambda events: any(_grants(event, wanted) for event in events))
-        self.check(f"listens to {', '.join(wanted)}", granted, self.seen.of("notification") or call.error)
+        granted = self.seen.wait("subscription", lambda events: any(_grants(event, wanted) for event in events))
+        self.check(f"listens to {', '.join(wanted)}", granted, self.seen.of("subscription") or call.error)
         meanwhile()
         call.cancel()
         self.check("listens no more", call.wait_answer(LIMIT) and call.status == mcpnative.Status.E_CANCELLED, call)
@@ -284,6 +285,5 @@ class Visit:
         self.eventually(f"no process left of {len(children)}", lambda: not any(running(pid) for pid in children))
 
 
-def _grants(event: mcpnative.Notification, wanted: Mapping[str, Any]) -> bool:
-    acknowledged = event.method == "notifications/subscriptions/acknowledged"
-    return acknowledged and event.params.get("notifications") == wanted
+def _grants(event: mcpnative.SubscriptionChange, wanted: Mapping[str, Any]) -> bool:
+    return event.state == mcpnative.SubscriptionState.ACTIVE and event.filter == wanted
