@@ -3,8 +3,11 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use abi::*;
+use lives::{done, lives};
 use mcp_test_server::TestServer;
 
 const CAPABILITIES: &str = "/params/_meta/io.modelcontextprotocol~1clientCapabilities";
@@ -35,16 +38,8 @@ fn asking(rounds: u64, action: Value) -> TestServer {
     TestServer::start(Script::new().rule(rule))
 }
 
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
-
 fn open(questions: Value) -> Value {
     json!({"status": "input_required", "inputRequests": questions})
-}
-
-fn done(text: &str) -> Value {
-    json!({"task": {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}})
 }
 
 /// Answers every question of this kind as soon as it comes.

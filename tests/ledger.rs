@@ -3,10 +3,13 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use std::path::PathBuf;
 
 use abi::*;
+use lives::{ask, done, lives};
 use mcp_test_server::TestServer;
 
 /// A folder of a test's own, gone with it.
@@ -54,23 +57,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
-
-fn done(text: &str) -> Value {
-    json!({"task": {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}})
-}
-
-fn ask(keys: &[&str]) -> Value {
-    let question = |key: &&str| {
-        let params = json!({"message": format!("{key}?"), "requestedSchema": {"type": "object", "properties": {}}});
-        ((*key).to_owned(), json!({"method": "elicitation/create", "params": params}))
-    };
-    let questions: serde_json::Map<String, Value> = keys.iter().map(question).collect();
-    json!({"status": "input_required", "inputRequests": questions})
 }
 
 const ALL: &[i32] = &[MCP_EVENT_ANY, MCP_EVENT_ELICITATION];

@@ -268,10 +268,15 @@ fn proxy(first: &'static [u8], piece: &'static [u8], pause_ms: u64) -> u16 {
                 let mut asked = [0; 4096];
                 let _ = stream.read(&mut asked);
                 let mut written = stream.write_all(first);
+                stream.set_read_timeout(Some(std::time::Duration::from_millis(pause_ms.max(1)))).unwrap();
                 while written.is_ok() && !piece.is_empty() {
-                    std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+                    // Between two pieces it waits for whoever asked to leave.
+                    if pause_ms > 0 && matches!(stream.read(&mut asked), Ok(0)) {
+                        break;
+                    }
                     written = stream.write_all(piece);
                 }
+                stream.set_read_timeout(None).unwrap();
                 // Whoever asked ends it.
                 let _ = stream.read_to_end(&mut Vec::new());
             });

@@ -3,8 +3,11 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use abi::*;
+use lives::{done, lives};
 use mcp_test_server::TestServer;
 use mcpnative::ffi::server::{MCP_SERVER_ERA, MCP_SERVER_INFO, MCP_SERVER_INSTRUCTIONS, MCP_SERVER_VERSION};
 
@@ -12,14 +15,6 @@ fn on_call(action: Value) -> (TestServer, Client) {
     let server = TestServer::start(Script::new().rule(json!({"match": {"method": "tools/call"}, "do": action})));
     let client = Client::ready(&server, json!({}));
     (server, client)
-}
-
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
-
-fn done(text: &str) -> Value {
-    json!({"task": {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}})
 }
 
 #[test]

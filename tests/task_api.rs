@@ -3,17 +3,12 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use abi::*;
+use lives::{done, lives};
 use mcp_test_server::TestServer;
-
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
-
-fn done(text: &str) -> Value {
-    json!({"task": {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}})
-}
 
 /// A life that works until it is told to complete.
 fn endless(tool: &str) -> Value {

@@ -3,29 +3,15 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use abi::*;
+use lives::{ask, done, lives};
 use mcp_test_server::TestServer;
 
 const CAPABILITY: &str =
     "/params/_meta/io.modelcontextprotocol~1clientCapabilities/extensions/io.modelcontextprotocol~1tasks";
-
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
-
-fn done(text: &str) -> Value {
-    json!({"task": {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}})
-}
-
-fn ask(keys: &[&str]) -> Value {
-    let question = |key: &&str| {
-        let params = json!({"message": format!("{key}?"), "requestedSchema": {"type": "object", "properties": {}}});
-        ((*key).to_owned(), json!({"method": "elicitation/create", "params": params}))
-    };
-    let questions: serde_json::Map<String, Value> = keys.iter().map(question).collect();
-    json!({"status": "input_required", "inputRequests": questions})
-}
 
 /// Microseconds from the answer that made a task to the first poll of it.
 fn first_pause(server: &TestServer, tool: &str, id: &str) -> u64 {

@@ -3,13 +3,12 @@
 
 #[path = "support/abi.rs"]
 mod abi;
+#[path = "support/lives.rs"]
+mod lives;
 
 use abi::*;
+use lives::lives;
 use mcp_test_server::TestServer;
-
-fn lives(lives: Vec<Value>) -> TestServer {
-    TestServer::start(lives.into_iter().fold(Script::new(), Script::task))
-}
 
 /// Works until the test completes it.
 fn endless(id: &str) -> Value {

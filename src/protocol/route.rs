@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::protocol::jsonrpc::{Envelope, WireId, read_id};
+use crate::protocol::subscription::Meta;
 
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +44,6 @@ struct Params<'a> {
     request_id: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
     meta: Option<Meta<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Meta<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
-    subscription: Option<&'a RawValue>,
 }
 
 /// Looks at one message.

@@ -127,11 +127,12 @@ struct Params<'a> {
     meta: Option<Meta<'a>>,
 }
 
+/// What a message's `_meta` says of its subscription.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Meta<'a> {
+pub(super) struct Meta<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
-    subscription: Option<&'a RawValue>,
+    pub(super) subscription: Option<&'a RawValue>,
 }
 
 /// The subscription that the params of a notification name.
