@@ -21,6 +21,8 @@ use crate::session::desk::Question;
 const MOST_EARLY: usize = 64;
 /// Chosen: each holds a thread and a connection for as long as a person thinks. What is beyond waits for a free one.
 const MOST_STREAMS: usize = 64;
+/// Chosen: what is still on its way when a task ends comes in the same moment.
+const MOST_GONE: usize = 256;
 
 /// What belongs to one task.
 struct Job {
@@ -59,8 +61,16 @@ struct State {
     expected: usize,
     /// What came for tasks that are not known yet.
     early: VecDeque<Early>,
+    /// The last tasks that ended: what the server told of them before may still come, by another way than their end.
+    gone: VecDeque<String>,
     streams: usize,
     closed: bool,
+}
+
+impl State {
+    fn is_gone(&self, task: &str) -> bool {
+        self.gone.iter().any(|gone| gone == task)
+    }
 }
 
 /// The tasks that are followed.
@@ -130,6 +140,7 @@ impl Jobs {
             }
         }
         let task = job.task();
+        state.gone.retain(|gone| *gone != id);
         state.jobs.insert(id, job);
         task
     }
@@ -137,7 +148,8 @@ impl Jobs {
     /// The task is followed from now on: what the server told since its beginning, when nobody listened.
     /// And whether its questions are to be asked for.
     pub(super) fn followed(&self, task: &str) -> (Told, bool) {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.gone.retain(|gone| gone != task);
         match state.jobs.get(task) {
             Some(job) if job.moved && job.last.status().is_terminal() => {
                 (Told::Over(Box::new(job.last.clone())), false)
@@ -151,6 +163,11 @@ impl Jobs {
     /// A poll was answered: the status as it counts, and the task with its questions.
     pub(super) fn polled(&self, status: LegacyTask) -> (LegacyTask, Result<Box<Task>>) {
         let mut state = self.state.lock();
+        if state.is_gone(status.id()) {
+            // The poll was on its way when the task ended: nothing of it is kept.
+            let task = Job::new(status.clone()).task();
+            return (status, task);
+        }
         match state.jobs.entry(status.id().to_owned()) {
             Entry::Occupied(mut there) => {
                 let job = there.get_mut();
@@ -173,6 +190,7 @@ impl Jobs {
     pub(super) fn told(&self, status: LegacyTask) -> Told {
         let mut state = self.state.lock();
         let expected = state.expected > 0;
+        let gone = state.is_gone(status.id());
         match state.jobs.get_mut(status.id()) {
             Some(job) if job.last.status().is_terminal() || job.last.follows(&status) => Told::Nothing,
             Some(job) => {
@@ -184,6 +202,7 @@ impl Jobs {
                     Told::Open(job.task())
                 }
             }
+            None if gone => Told::Nothing,
             None if expected => {
                 if state.early.len() >= MOST_EARLY {
                     return Told::Stranger;
@@ -298,7 +317,14 @@ impl Jobs {
 
     /// Nobody follows the task any more.
     pub(super) fn over(&self, task: &str) {
-        let job = self.state.lock().jobs.remove(task);
+        let job = {
+            let mut state = self.state.lock();
+            if state.gone.len() >= MOST_GONE {
+                state.gone.pop_front();
+            }
+            state.gone.push_back(task.to_owned());
+            state.jobs.remove(task)
+        };
         if let Some(stream) = job.and_then(|job| job.stream) {
             stream.cancel(Why::Host);
         }
@@ -365,4 +391,35 @@ impl Drop for Expected {
 /// True where the questions of the task come by `tasks/result`.
 pub(super) fn wants_stream(status: TaskStatus) -> bool {
     status == TaskStatus::InputRequired
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(word: &str) -> LegacyTask {
+        let text = format!(
+            r#"{{"taskId":"t","status":"{word}","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null}}"#
+        );
+        LegacyTask::read(&Json::trusted(text)).unwrap()
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_a_task_ended_is_nobodys_news_and_leaves_nothing_behind() {
+        let jobs = Jobs::new(8);
+        assert!(matches!(jobs.told(status("working")), Told::Stranger));
+        jobs.created(status("working")).unwrap();
+        jobs.over("t");
+        assert!(matches!(jobs.told(status("working")), Told::Nothing));
+        assert!(jobs.polled(status("working")).1.is_ok());
+        assert!(jobs.state.lock().jobs.is_empty());
+        // Taken up again by its id: followed like any other.
+        jobs.followed("t");
+        assert!(jobs.polled(status("working")).1.is_ok());
+        assert!(matches!(jobs.told(status("input_required")), Told::Open(_)));
+        for n in 0..2 * MOST_GONE {
+            jobs.over(&n.to_string());
+        }
+        assert_eq!(jobs.state.lock().gone.len(), MOST_GONE);
+    }
 }

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -225,7 +225,7 @@ impl TaskEntry {
             return Ok(known);
         }
         let trip = Trip { by: Asker::Host, started: self.clock.now() };
-        let outcome = self.get(cancel);
+        let outcome = self.get(trip.started, cancel);
         let (event, error) = match outcome {
             Ok(task) => {
                 let hollow = task.check_payload().err();
@@ -546,19 +546,19 @@ impl TaskEntry {
 
     /// The scheduled poll: made, or withheld where the server is known not to answer.
     pub(crate) fn poll(&self, cancel: &CancelToken) -> TaskEvent {
+        // Read before the pass: a poll that was let pass just before the origin was shut began before.
+        let trip = Trip { by: Asker::Schedule, started: self.clock.now() };
         if let Some(Err(withheld)) = self.engine.upgrade().map(|engine| engine.pass(self.lane())) {
             return TaskEvent::Withheld(withheld);
         }
-        let trip = Trip { by: Asker::Schedule, started: self.clock.now() };
-        match self.get(cancel) {
+        match self.get(trip.started, cancel) {
             Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
             Err(error) => TaskEvent::PollFailed(error, trip),
         }
     }
 
     /// One `tasks/get`; what it says of the server, the other tasks there hear, too.
-    fn get(&self, cancel: &CancelToken) -> Result<Task> {
-        let started = self.clock.now();
+    fn get(&self, started: Instant, cancel: &CancelToken) -> Result<Task> {
         let outcome = self.ask(cancel);
         if let Some(engine) = self.engine.upgrade() {
             engine.heard(self.lane(), started, outcome.as_ref().err());

@@ -72,11 +72,15 @@ impl Origins {
         Ok(())
     }
 
-    /// A poll that began at `started` was answered, or failed with this error. True where the origin was shut and is open now.
+    /// A poll that began at `started` was answered, or failed with this error. True where the origin was shut and has
+    /// been found to answer since: an answer that was on its way when it was shut opens it, too, but says nothing of
+    /// the failures beside it.
     pub(crate) fn heard(&mut self, lane: &Lane, started: Instant, now: Instant, error: Option<&Error>) -> bool {
         match error.map_or(News::Answers, news) {
             News::None => false,
-            News::Answers => self.0.remove(lane).is_some_and(|trouble| trouble.shut.is_some()),
+            News::Answers => {
+                self.0.remove(lane).and_then(|trouble| trouble.shut).is_some_and(|shut| started >= shut.since)
+            }
             News::Fails => {
                 if let Some(error) = error {
                     self.failed(lane, started, now, error);
@@ -268,6 +272,15 @@ mod tests {
             place.origins.heard(&name, began - Duration::from_secs(1), now, Some(&refused()));
         }
         assert_eq!(place.poll(1, Some(&refused())), Some(false));
+    }
+
+    #[test]
+    fn an_answer_that_was_on_its_way_opens_the_origin_and_hastens_nobody() {
+        let mut place = Place::new();
+        place.shut();
+        let (name, now) = (place.name.clone(), place.at(1));
+        assert!(!place.origins.heard(&name, place.start - Duration::from_millis(1), now, None));
+        assert_eq!(place.poll(1, None), Some(false), "open");
     }
 
     #[test]
