@@ -104,8 +104,7 @@ impl Wake for Cutter {
 
 impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let spans =
-            Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
+        let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
         let progress =
             Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }

@@ -452,8 +452,7 @@ mod tests {
         assert_eq!(out_of_time.unwrap_err(), Some(Trouble::Expired(Budget::Connect)));
         for cut in [true, false] {
             let control = Arc::new(Control::new(system()));
-            let spans =
-                Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
+            let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
             let cutter = control.begin(spans);
             held.jobs.lock().clear();
             let wait = held.wait();

@@ -1,56 +1,71 @@
 //! The head of a request, whose shape never changes. Pure.
 
-use ureq_proto::http::{HeaderMap, header};
+use ureq_proto::http::{HeaderMap, HeaderName, header};
 
 use super::settings::Verb;
 
-/// Room for most heads.
-const ROOM: usize = 768;
+/// Room for the headers of most messages.
+const ROOM: usize = 256;
 
-/// What the requests to one endpoint have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Common<'a> {
+/// What the requests to one endpoint have in common, as text.
+#[derive(Clone)]
+pub(super) struct Common {
     /// The target of the request: path and query, for a proxy that reads it with the origin in front.
-    pub target: &'a str,
-    /// The headers of every request.
-    pub headers: &'a HeaderMap,
+    target: String,
+    /// The headers of every request, each with its line.
+    lines: Vec<(HeaderName, Vec<u8>)>,
 }
 
-/// Writes the head of a request with a body of `length` bytes, or names the header that cannot be sent. A header of the
-/// message replaces one of every request, and an earlier one of its own.
-pub(super) fn write<'a>(
-    common: Common<'_>,
-    verb: Verb,
-    message: &[(&'a str, &str)],
-    length: usize,
-) -> Result<Vec<u8>, &'a str> {
-    let mut head = Vec::with_capacity(ROOM);
-    for piece in [verb.method(), " ", common.target, " HTTP/1.1\r\n"] {
-        head.extend_from_slice(piece.as_bytes());
-    }
-    for (name, value) in common.headers {
-        let value = match verb {
-            Verb::Get if name == header::ACCEPT => b"text/event-stream",
-            Verb::Get | Verb::Delete if name == header::CONTENT_TYPE => continue,
-            Verb::Get | Verb::Delete | Verb::Post => value.as_bytes(),
+impl Common {
+    pub(super) fn new(target: String, headers: &HeaderMap) -> Self {
+        let line = |name: &HeaderName, value: &[u8]| {
+            let mut line = Vec::new();
+            push(&mut line, name.as_str(), value);
+            line
         };
-        if !has(message, name.as_str()) {
-            push(&mut head, name.as_str(), value);
-        }
+        let lines = headers.iter().map(|(name, value)| (name.clone(), line(name, value.as_bytes()))).collect();
+        Self { target, lines }
     }
-    for (at, (name, value)) in message.iter().enumerate() {
-        if !is_name(name) || !is_value(value) {
-            return Err(name);
+
+    /// Writes the head of a request with a body of `length` bytes, or names the header that cannot be sent. A header of
+    /// the message replaces one of every request, and an earlier one of its own.
+    pub(super) fn head<'a>(&self, verb: Verb, message: &[(&'a str, &str)], length: usize) -> Result<Vec<u8>, &'a str> {
+        let room = self.lines.iter().map(|(_, line)| line.len()).sum::<usize>() + self.target.len() + ROOM;
+        let mut head = Vec::with_capacity(room);
+        for piece in [verb.method(), " ", &self.target, " HTTP/1.1\r\n"] {
+            head.extend_from_slice(piece.as_bytes());
         }
-        if !has(&message[at + 1..], name) {
-            push(&mut head, name, value.as_bytes());
+        for (name, line) in &self.lines {
+            if has(message, name.as_str()) {
+                continue;
+            }
+            match verb {
+                Verb::Get if *name == header::ACCEPT => push(&mut head, "accept", b"text/event-stream"),
+                Verb::Get | Verb::Delete if *name == header::CONTENT_TYPE => {}
+                Verb::Get | Verb::Delete | Verb::Post => head.extend_from_slice(line),
+            }
         }
+        for (at, (name, value)) in message.iter().enumerate() {
+            if !is_name(name) || !is_value(value) {
+                return Err(name);
+            }
+            if !has(&message[at + 1..], name) {
+                push(&mut head, name, value.as_bytes());
+            }
+        }
+        if verb == Verb::Post {
+            push(&mut head, "content-length", length.to_string().as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+        Ok(head)
     }
-    if verb == Verb::Post {
-        push(&mut head, "content-length", length.to_string().as_bytes());
+}
+
+/// Shows no header: it may be a secret.
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common").finish_non_exhaustive()
     }
-    head.extend_from_slice(b"\r\n");
-    Ok(head)
 }
 
 fn has(headers: &[(&str, &str)], name: &str) -> bool {
@@ -69,7 +84,8 @@ fn push(head: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// A token (RFC 9110, 5.6.2).
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || b"!#$%&'*+.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token)
 }
 
 /// Visible ASCII, spaces and tabs: nothing that ends a line.
@@ -90,8 +106,8 @@ mod tests {
         }
         headers.append("x-twice", HeaderValue::from_static("1"));
         headers.append("x-twice", HeaderValue::from_static("2"));
-        let common = Common { target: "/mcp?k=1", headers: &headers };
-        write(common, verb, message, length).map(|bytes| String::from_utf8(bytes).unwrap())
+        let common = Common::new("/mcp?k=1".into(), &headers);
+        common.head(verb, message, length).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]

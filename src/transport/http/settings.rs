@@ -5,7 +5,7 @@ use ureq_proto::http::{HeaderMap, Uri};
 
 use super::dial::Target;
 use super::proxy::{Proxy, ProxyChoice};
-use super::request::{self, Common};
+use super::request::Common;
 use super::tls::TlsSettings;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -93,8 +93,8 @@ pub(crate) struct Endpoint {
     origin: String,
     /// What stands before the path in the first line of a request: the origin, for a proxy that reads it.
     prefix: String,
-    /// The target in the first line.
-    target: String,
+    /// What follows from all of it for each request.
+    common: Common,
     headers: HeaderMap,
     follow: bool,
 }
@@ -107,20 +107,19 @@ impl Endpoint {
         let host = HeaderValue::from_str(&target.host_header());
         let host = host.map_err(|_| wrong("`url` has a host that cannot stand in a header"))?;
         let headers = base_headers(settings, host)?;
-        let (prefix, line) = (String::new(), line_target("", &uri));
-        Ok((Self { uri, origin, prefix, target: line, headers, follow: settings.follow }, target))
+        let common = Common::new(line_target("", &uri), &headers);
+        Ok((Self { uri, origin, prefix: String::new(), common, headers, follow: settings.follow }, target))
     }
 
     /// A proxy reads each request: its first line names `server`, and the proxy's credentials stand in it
     /// (RFC 9112, 3.2.2).
     pub(super) fn tell_proxy(&mut self, proxy: &Proxy, server: &Target) -> Result<()> {
         self.prefix = format!("http://{}", server.host_header());
-        self.target = line_target(&self.prefix, &self.uri);
-        let Some(secret) = &proxy.authorization else {
-            return Ok(());
-        };
-        let value = HeaderValue::from_str(&secret.0).map_err(|_| wrong("the proxy's password cannot be sent"))?;
-        self.headers.insert(header::PROXY_AUTHORIZATION, value);
+        if let Some(secret) = &proxy.authorization {
+            let value = HeaderValue::from_str(&secret.0).map_err(|_| wrong("the proxy's password cannot be sent"))?;
+            self.headers.insert(header::PROXY_AUTHORIZATION, value);
+        }
+        self.common = Common::new(line_target(&self.prefix, &self.uri), &self.headers);
         Ok(())
     }
 
@@ -158,14 +157,14 @@ impl Endpoint {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = Some(without_dots(&path).parse().ok()?);
         let uri = Uri::from_parts(parts).ok()?;
-        Some(Self { target: line_target(&self.prefix, &uri), uri, ..self.clone() })
+        let common = Common::new(line_target(&self.prefix, &uri), &self.headers);
+        Some(Self { uri, common, ..self.clone() })
     }
 
     /// The head of the request for one message, or the name of the header that cannot be sent. A header of the message
     /// replaces one of the settings.
     pub(super) fn head<'a>(&self, verb: Verb, outgoing: &Outgoing<'a>) -> Result<Vec<u8>, &'a str> {
-        let common = Common { target: &self.target, headers: &self.headers };
-        request::write(common, verb, outgoing.headers, outgoing.body.len())
+        self.common.head(verb, outgoing.headers, outgoing.body.len())
     }
 }
 

@@ -118,7 +118,7 @@ impl Wire {
         };
         let (mut head, ()) = response.into_parts();
         let flow = match call.proceed() {
-            Some(RecvResponseResult::RecvBody(call)) => Flow { wire: self, call: Some(call), fit: false },
+            Some(RecvResponseResult::RecvBody(call)) => Flow { wire: self, call: Some(Box::new(call)), fit: false },
             Some(RecvResponseResult::Redirect(call)) => {
                 Flow { wire: self, call: None, fit: !call.must_close_connection() }
             }
@@ -195,8 +195,8 @@ impl Read for Body {
 /// The body of an answer as it is sent, without its framing.
 pub(super) struct Flow {
     wire: Wire,
-    /// Absent once the body is read whole.
-    call: Option<Call<RecvBody>>,
+    /// Absent once the body is read whole. In a box, because it is large, and a flow is moved often.
+    call: Option<Box<Call<RecvBody>>>,
     /// The body is read whole, and the connection outlives it.
     fit: bool,
 }
