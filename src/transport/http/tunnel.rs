@@ -78,7 +78,66 @@ fn status(head: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read};
+
+    use super::super::proxy;
     use super::*;
+    use crate::clock::ManualClock;
+
+    /// A proxy that says these bytes, so many at a time.
+    struct Says(Vec<u8>, usize);
+
+    impl Read for Says {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let amount = buf.len().min(self.1).min(self.0.len());
+            buf[..amount].copy_from_slice(&self.0[..amount]);
+            self.0.drain(..amount);
+            Ok(amount)
+        }
+    }
+
+    impl io::Write for Says {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Line for Says {
+        fn is_open(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_tunnel_stands_once_the_head_of_the_answer_is_whole() {
+        let proxy = proxy::read("settings.proxy", "http://proxy:1").unwrap();
+        let server = Target::new(true, "h.test", 443).unwrap();
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(MOST_HEAD));
+        let rows = [
+            ("HTTP/1.1 200 OK\r\nX: y\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\n\r\n\x15", Some("said something into the tunnel")),
+            ("HTTP/1.1 403 No\r\n\r\nbody", Some("refused a tunnel to h.test:443 (HTTP 403)")),
+            ("SSH-2.0-x\r\n\r\n", Some("is not HTTP")),
+            ("HTTP/1.1 200 OK\r\n", Some("ended the connection instead of answering")),
+            (&long, Some("a head of more than 16 KiB")),
+        ];
+        for (answer, want) in rows {
+            for piece in [7, usize::MAX] {
+                let control = Control::new(ManualClock::new());
+                let opened = open(&mut Says(answer.into(), piece), &proxy, &server, &control);
+                assert_eq!(opened.is_ok(), want.is_none(), "{answer:.40}");
+                match (control.trouble(), want) {
+                    (None, None) => {}
+                    (Some(Trouble::Connect(told)), Some(want)) if told.contains(want) => {}
+                    (trouble, want) => panic!("{answer:.40}: {trouble:?} and not {want:?}"),
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_status_of_a_proxys_answer() {
