@@ -97,7 +97,7 @@ impl HttpTransport {
                 Step::Stay(moved) => return Ok(Answered { lease, head, body, moved: Some(moved) }),
                 Step::Go(to) => {
                     lease.finish(body);
-                    there = Some(to);
+                    there = Some(*to);
                     done += 1;
                 }
             }

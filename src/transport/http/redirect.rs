@@ -14,7 +14,7 @@ pub(super) const MOST: usize = 5;
 #[derive(Debug)]
 pub(super) enum Step {
     /// The same again, there.
-    Go(Endpoint),
+    Go(Box<Endpoint>),
     /// Why it is not followed, as a clause.
     Stay(String),
 }
@@ -48,7 +48,7 @@ pub(super) fn judge(from: &Endpoint, verb: Verb, status: u16, location: Option<&
     if done >= MOST {
         return stay("after 5 redirects in a row");
     }
-    Step::Go(to)
+    Step::Go(Box::new(to))
 }
 
 /// A place as it may be shown: without user, query and fragment.

@@ -69,7 +69,9 @@ impl From<Flaw> for io::Error {
     fn from(flaw: Flaw) -> Self {
         match flaw {
             Flaw::Io(cause) => cause,
-            other => Self::other(other),
+            flaw @ (Flaw::Unconnected | Flaw::LargeHead | Flaw::LargeFraming | Flaw::Invalid(_) | Flaw::Ended) => {
+                Self::other(flaw)
+            }
         }
     }
 }
