@@ -18,7 +18,7 @@ use crate::protocol::answer::{Answer, InputRound, read_legacy};
 use crate::protocol::input::{InputAnswer, read_url_elicitations};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
-use crate::protocol::meta::{progress_token, write_legacy};
+use crate::protocol::meta::write_legacy;
 use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
@@ -139,8 +139,8 @@ impl Legacy {
     ) -> Result<Json, Failed> {
         let stop = |error| Failed { verdict: Verdict { error, once_more: false }, lost: false };
         let id = self.next_id();
-        let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let token = meta.as_deref().and_then(progress_token);
+        let written = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id));
+        let (meta, token) = written.map_err(stop)?;
         let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();

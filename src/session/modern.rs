@@ -12,7 +12,7 @@ use crate::protocol::input::{InputAnswer, write_responses};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
-use crate::protocol::meta::{RequestMeta, progress_token};
+use crate::protocol::meta::RequestMeta;
 use crate::protocol::method::{self, ListKind};
 use crate::protocol::task::Task;
 use crate::protocol::version::{MODERN, common_modern};
@@ -35,6 +35,8 @@ struct Sending<'a> {
     request: &'a Request,
     retry: &'a Retry,
     meta: &'a str,
+    /// The progress token in it.
+    token: Option<&'a str>,
 }
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
@@ -141,9 +143,9 @@ impl Speaker for Modern {
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let meta = self.meta.write(request.params.meta.as_deref(), None)?;
+        let (meta, token) = self.meta.write(request.params.meta.as_deref(), None)?;
         let mut hearing = Hearing::new(id, &self.limits, notes);
-        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta };
+        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta, token: token.as_deref() };
         let exchanged = self.post(&sending, scope, &mut hearing);
         let (outcome, passed_over) = hearing.into_outcome();
         self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
@@ -178,7 +180,8 @@ impl Speaker for Modern {
             return Err(Error::new(Kind::Unsupported, message));
         }
         let params = take_params(params, None)?;
-        let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
+        let (meta, _) = self.meta.write(params.meta.as_deref(), None)?;
+        let body = format!("{{{}\"_meta\":{meta}}}", params.body);
         let message = write_notification(of_method, &body);
         let headers = [("MCP-Protocol-Version", self.meta.version()), ("Mcp-Method", of_method)];
         let outgoing = Outgoing { life: 0, body: &message, headers: &headers, id: None, token: None };
@@ -212,17 +215,18 @@ impl Modern {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let stop = |error| Verdict { error, once_more: false };
         let meta = if request.task.never { &self.plain_meta } else { &self.meta };
-        let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
-        let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
+        let written = meta.write(request.params.meta.as_deref(), request.progress.then_some(id));
+        let (meta, token) = written.map_err(stop)?;
+        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
+        let sending = Sending { id, request, retry, meta: &meta, token: token.as_deref() };
+        let exchanged = self.post(&sending, scope, &mut reply);
         let (outcome, passed_over) = reply.into_outcome();
         self.settle(request, outcome, passed_over, exchanged)
     }
 
     /// Sends a request whose answer goes to the sink.
     fn post(&self, sending: &Sending<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let Sending { id, request, retry, meta } = *sending;
-        let token = progress_token(meta);
+        let Sending { id, request, retry, meta, token } = *sending;
         let message = write_request(id, &request.method, [&request.params.body, retry.members()], meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
@@ -235,7 +239,7 @@ impl Modern {
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         self.transport.exchange(
-            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token },
             scope,
             sink,
         )
