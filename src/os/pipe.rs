@@ -6,6 +6,16 @@ pub(crate) use posix::{set_nonblocking, wait_readable, wait_writable, write_quie
 #[cfg(windows)]
 pub(crate) use windows::{set_nonblocking, wait_readable, wait_writable, write_quiet};
 
+/// A write of so many bytes at most, to a pipe that takes no waiting, goes out whole or not at all (POSIX `PIPE_BUF`).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const WHOLE: usize = 4096;
+/// The least that POSIX allows.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(crate) const WHOLE: usize = 512;
+/// A pipe has no such writes here.
+#[cfg(windows)]
+pub(crate) const WHOLE: usize = 0;
+
 /// What a wait for input ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readable {

@@ -70,7 +70,18 @@ pub(super) struct Pending {
 impl Pending {
     /// Opens a request. Whether the channel is over is tested under the lock that inserts, so none is forgotten.
     pub(super) fn open(self: &Arc<Self>, id: i64, token: Option<&str>, lasting: bool) -> Result<Ticket, Gone> {
-        let slot = Arc::new(Slot { lasting, ..Slot::default() });
+        self.open_slot(id, token, Slot { lasting, ..Slot::default() })
+    }
+
+    /// Opens a request that nobody waits for: what comes first, its answer or its end, goes to `taker`, once. Its notes
+    /// go to nobody.
+    pub(super) fn open_unawaited(self: &Arc<Self>, id: i64, taker: Taker) -> Result<Ticket, Gone> {
+        let state = Mutex::new(SlotState { taker: Some(taker), ..SlotState::default() });
+        self.open_slot(id, None, Slot { state, unawaited: true, ..Slot::default() })
+    }
+
+    fn open_slot(self: &Arc<Self>, id: i64, token: Option<&str>, slot: Slot) -> Result<Ticket, Gone> {
+        let slot = Arc::new(slot);
         let token = token.map(|token| bare(token).to_owned());
         let mut table = self.table.lock();
         if let Some(why) = &table.over {
@@ -96,7 +107,11 @@ impl Pending {
                 None => return table.tomb(id),
             }
         };
-        slot.change(|state| state.frames.push_back(answer));
+        if slot.unawaited {
+            slot.hand_over(Next::Frame(answer));
+        } else {
+            slot.change(|state| state.frames.push_back(answer));
+        }
         Settled::Delivered
     }
 
@@ -105,6 +120,9 @@ impl Pending {
         let Some(slot) = self.find(id) else {
             return false;
         };
+        if slot.unawaited {
+            return true;
+        }
         let mut first_drop = false;
         slot.change(|state| {
             state.frames.push_back(note);
@@ -122,7 +140,7 @@ impl Pending {
     /// Ends one request in another way than by an answer; false where it is not open.
     pub(super) fn end(&self, id: i64, how: Ended) -> bool {
         let slot = self.find(id);
-        slot.map(|slot| slot.change(|state| state.ended = Some(how))).is_some()
+        slot.map(|slot| slot.end(how)).is_some()
     }
 
     /// The open request with this progress token.
@@ -132,8 +150,17 @@ impl Pending {
 
     /// The open request, where there is just one. A subscription is none: it is open all the time.
     pub(super) fn only(&self) -> Option<i64> {
+        self.only_of(|slot| !slot.lasting)
+    }
+
+    /// The same of those that somebody waits for, to whom a log message or a question may belong.
+    pub(super) fn only_awaited(&self) -> Option<i64> {
+        self.only_of(|slot| !slot.lasting && !slot.unawaited)
+    }
+
+    fn only_of(&self, counts: impl Fn(&Slot) -> bool) -> Option<i64> {
         let table = self.table.lock();
-        let mut open = table.open.iter().filter(|(_, slot)| !slot.lasting).map(|(id, _)| *id);
+        let mut open = table.open.iter().filter(|(_, slot)| counts(slot)).map(|(id, _)| *id);
         open.next().filter(|_| open.next().is_none())
     }
 
@@ -154,9 +181,7 @@ impl Pending {
         };
         // Woken after unlocking: those who wake come for the lock.
         for slot in slots {
-            slot.change(|state| {
-                state.ended.get_or_insert(Ended::Gone(why.clone()));
-            });
+            slot.end(Ended::Gone(why.clone()));
         }
         true
     }
@@ -196,11 +221,25 @@ pub(super) enum Ended {
     Gone(Gone),
 }
 
+impl From<Ended> for Next {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::TooLong => Self::TooLong,
+            Ended::ByServer => Self::ByServer,
+            Ended::Gone(why) => Self::Gone(why),
+        }
+    }
+}
+
+/// Takes what a request came to. Called with no lock held.
+pub(super) type Taker = Box<dyn FnOnce(Next) + Send>;
+
 #[derive(Default)]
 struct SlotState {
     frames: VecDeque<String>,
     dropping: bool,
     ended: Option<Ended>,
+    taker: Option<Taker>,
 }
 
 #[derive(Default)]
@@ -208,12 +247,31 @@ struct Slot {
     state: Mutex<SlotState>,
     news: Condvar,
     lasting: bool,
+    unawaited: bool,
 }
 
 impl Slot {
     fn change(&self, change: impl FnOnce(&mut SlotState)) {
         change(&mut self.state.lock());
         self.news.notify_all();
+    }
+
+    /// The first end counts.
+    fn end(&self, how: Ended) {
+        if self.unawaited {
+            return self.hand_over(how.into());
+        }
+        self.change(|state| {
+            state.ended.get_or_insert(how);
+        });
+    }
+
+    fn hand_over(&self, what: Next) {
+        // Taken out first: the taker runs with the lock released.
+        let taker = self.state.lock().taker.take();
+        if let Some(taker) = taker {
+            taker(what);
+        }
     }
 }
 
@@ -236,6 +294,11 @@ impl Ticket {
     /// The request's id.
     pub(super) fn id(&self) -> i64 {
         self.id
+    }
+
+    /// Nobody's answer is wanted any more: whom to tell, where nothing came so far.
+    pub(super) fn give_up(&self) -> Option<Taker> {
+        self.slot.state.lock().taker.take()
     }
 
     /// Lets the token end the waits of this request.

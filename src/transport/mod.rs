@@ -222,6 +222,11 @@ pub(crate) trait Link: Send + Sync {
     /// Sends one message as one line; lines of several threads do not mix. Blocks the calling thread, within `scope`.
     fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault>;
 
+    /// Sends one message where that takes no waiting at all. False: it was not sent, and only [`Link::send`] tells why.
+    fn try_send(&self, _message: &str) -> bool {
+        false
+    }
+
     /// Begins the end without blocking: nothing more is sent.
     fn cut(&self);
 
@@ -275,11 +280,29 @@ pub(crate) struct HttpRefusal {
     pub moved: Option<String>,
 }
 
+/// Takes the message that answers a request, or what it ended with. Called once at most, on the link's own thread or
+/// whichever finds the end: it must not block.
+pub(crate) type Later = Box<dyn FnOnce(Result<String, Fault>) + Send>;
+
+/// A request that was sent and whose answer nobody waits for. Dropped, it is given up without a word.
+pub(crate) trait Unawaited: Send + Sync {
+    /// Its time is up: the server is told, and where the answer would go, the fault does. Nothing where that came
+    /// already. May block for a moment.
+    fn expire(&self, budget: Budget);
+}
+
 /// A way to reach a server.
 pub(crate) trait Transport: Send + Sync {
     /// Sends a request and hands the messages of its answer to `sink` until the sink is done. Blocks the calling
     /// thread and nobody else. The request leaves in one write.
     fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault>;
+
+    /// Sends a request without waiting for anything; the message that answers it goes to `later`, what else comes of it
+    /// (progress, logs) to nobody. `None`: it cannot be sent so, now or ever, and [`Transport::exchange`] has to do it;
+    /// `later` may have been called all the same, where the end of the channel came in between.
+    fn begin(&self, _outgoing: Outgoing<'_>, _later: Later) -> Option<Arc<dyn Unawaited>> {
+        None
+    }
 
     /// Sends a notification; any 2xx answer is an acceptance, whatever its body.
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault>;

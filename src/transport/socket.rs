@@ -129,6 +129,10 @@ impl Link for Line {
         }
     }
 
+    fn try_send(&self, message: &str) -> bool {
+        self.writer.try_send(message)
+    }
+
     fn cut(&self) {
         self.closing.store(true, Ordering::Release);
         self.writer.cut();

@@ -244,6 +244,10 @@ impl Link for Process {
         }
     }
 
+    fn try_send(&self, message: &str) -> bool {
+        self.input.try_send(message)
+    }
+
     fn cut(&self) {
         self.closing.store(true, Ordering::Release);
         self.input.cut();
