@@ -274,4 +274,41 @@ mod tests {
         assert_eq!(found.next(), Some("last"));
         assert_eq!(found.next(), None);
     }
+
+    #[test]
+    #[cfg(unix)]
+    #[allow(clippy::disallowed_methods, reason = "the lock is held by another thread")]
+    fn what_takes_waiting_is_not_sent_and_no_part_of_it() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        crate::os::pipe::set_nonblocking(&writer).unwrap();
+        let lines = LineWriter::new(writer, crate::clock::system());
+        assert!(lines.try_send("short"));
+        assert!(!lines.try_send(&"x".repeat(WHOLE)), "it might go out in parts");
+        // Another thread waits for room.
+        let token = CancelToken::new();
+        std::thread::scope(|threads| {
+            let stuck = threads.spawn(|| lines.send(&"y".repeat(300_000), &scope(&token, 60_000)));
+            while !lines.stuck.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for _ in 0..1000 {
+                assert!(!lines.try_send("meanwhile"));
+            }
+            token.cancel(Why::Host);
+            assert!(stuck.join().unwrap().is_err());
+        });
+        assert!(!lines.try_send("behind a line that was begun"));
+        let mut seen = vec![0; 200_000];
+        let count = reader.read(&mut seen).unwrap();
+        assert!(seen[..count].starts_with(b"short\nyyy"));
+        // There is room for the rest now, in two or three goes.
+        let fresh = CancelToken::new();
+        while lines.send("", &scope(&fresh, 20)).is_err() {
+            let _room = reader.read(&mut seen).unwrap();
+        }
+        let _room = reader.read(&mut seen).unwrap();
+        assert!(lines.try_send("again"));
+        lines.close();
+        assert!(!lines.try_send("after the end"));
+    }
 }
