@@ -2,7 +2,7 @@
 //! without a signal in the host.
 
 #[cfg(unix)]
-pub(crate) use posix::{set_nonblocking, wait_readable, wait_writable, write_quiet};
+pub(crate) use posix::{set_nonblocking, wait_readable, wait_readable_for, wait_writable, write_quiet};
 #[cfg(windows)]
 pub(crate) use windows::{set_nonblocking, wait_readable, wait_writable, write_quiet};
 
@@ -61,6 +61,31 @@ mod posix {
                 return Ok(Readable::Now);
             }
         }
+    }
+
+    /// The same with a limit, and with a bell that ends the wait without being an end; it is cleared. `None`: nothing yet.
+    pub(crate) fn wait_readable_for(
+        file: &impl AsFd,
+        stop: &WakeHandle,
+        bell: &WakeHandle,
+        limit: Option<Duration>,
+    ) -> io::Result<Option<Readable>> {
+        let number = |handle: &WakeHandle| libc::c_int::try_from(handle.number()).unwrap_or(-1);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut entries = [entry(file.as_fd().as_raw_fd()), entry(number(stop)), entry(number(bell))];
+        // Rounded up: a limit is never early.
+        let ms = limit.map_or(-1, |limit| {
+            libc::c_int::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+        });
+        poll(&mut entries, ms)?;
+        if entries[2].revents != 0 {
+            bell.clear();
+        }
+        Ok(match (entries[1].revents != 0, entries[0].revents != 0) {
+            (true, _) => Some(Readable::Stopped),
+            (false, true) => Some(Readable::Now),
+            (false, false) => None,
+        })
     }
 
     /// Waits until a write may go on, or the time has passed.

@@ -271,7 +271,7 @@ impl Channel {
     fn wait(&self, life: &Life, ticket: &Ticket, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
         let (id, sent) = (ticket.id(), Sent::Begun);
         loop {
-            match ticket.next(scope, &*self.clock) {
+            match ticket.next(scope, &*self.clock, life.link()) {
                 Next::Frame(text) => {
                     if sink.frame(text) == Flow::Done {
                         return Ok(());

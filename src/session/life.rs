@@ -93,6 +93,10 @@ impl Life {
         }
     }
 
+    pub(super) fn link(&self) -> Option<&dyn Link> {
+        self.link.get().map(|link| &**link)
+    }
+
     /// Sends where that takes no waiting; false where nothing was sent.
     pub(super) fn try_send(&self, message: &str) -> bool {
         self.link.get().is_some_and(|link| link.try_send(message))

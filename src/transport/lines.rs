@@ -15,9 +15,9 @@ use crate::transport::framing::{Frame, Framer};
 use crate::transport::{Fault, Receiver, Scope, Sent};
 
 #[cfg(unix)]
-use std::os::fd::AsFd as Handle;
+pub(super) use std::os::fd::AsFd as Handle;
 #[cfg(windows)]
-use std::os::windows::io::AsHandle as Handle;
+pub(super) use std::os::windows::io::AsHandle as Handle;
 
 /// How long a writer waits for room, or for its turn, before it looks at its token and its deadline again. Only a peer
 /// that does not read lets a writer come here.

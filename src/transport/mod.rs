@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cancel::{CancelToken, Why};
+use crate::cancel::{CancelToken, Wake, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::ChildEnd;
 use crate::spawn::Spawn;
@@ -24,6 +24,7 @@ pub(crate) mod framing;
 pub(crate) mod http;
 pub(crate) mod legacy_sse;
 mod lines;
+mod reading;
 pub(crate) mod record;
 pub(crate) mod restart;
 #[cfg(unix)]
@@ -227,6 +228,20 @@ pub(crate) trait Link: Send + Sync {
         false
     }
 
+    /// The reading, for a caller that waits for its answer; `None` where another has it, or the link's own thread alone
+    /// may. Then, and when it is given back while somebody else waits, [`Link::want_reader`] has that thread read.
+    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+        None
+    }
+
+    /// What ends the wait in [`Turn::read`] from another thread.
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        None
+    }
+
+    /// The link's own thread reads again, at once.
+    fn want_reader(&self) {}
+
     /// Begins the end without blocking: nothing more is sent.
     fn cut(&self);
 
@@ -238,7 +253,15 @@ pub(crate) trait Link: Send + Sync {
     fn close(&self, grace: Option<Duration>);
 }
 
-/// Where the messages of a link go. Called on the link's own thread, in the order in which they came; must not block.
+/// The reading of a link in a caller's hands, until it is dropped.
+pub(crate) trait Turn {
+    /// Waits for so long at most, or until the bell is rung, for what comes; hands it to the receiver on this thread.
+    /// False: there is nothing more to be had this way, and the link's own thread tells why.
+    fn read(&mut self, limit: Option<Duration>) -> bool;
+}
+
+/// Where the messages of a link go. Called on the link's own thread, or a caller's that reads for it, in the order in
+/// which they came; must not block.
 pub(crate) trait Receiver: Send + Sync {
     /// A line of text; whether it is a message is for the receiver to find out.
     fn message(&self, text: String);

@@ -3,6 +3,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "many callers need many threads")]
 
+#[cfg(unix)]
+mod leading;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
