@@ -10,6 +10,9 @@ use super::*;
 use crate::spawn::{Job, Spawn};
 use crate::transport::socket::SocketDial;
 
+/// The server hangs up instead of answering this one.
+const HANG_UP: &str = "-34";
+
 /// No answer comes to a request with such an id.
 fn is_silent(id: i64) -> bool {
     id % 17 == 0
@@ -49,7 +52,7 @@ fn serve(stream: &UnixStream, over: &AtomicBool) {
         }
         let text = std::mem::take(&mut line);
         match text.trim() {
-            "hang up" => return,
+            HANG_UP => return,
             "news" => writeln!(writer, "{NEWS}").unwrap(),
             text => {
                 let Some(id) = text.parse::<i64>().ok().filter(|id| !is_silent(*id)) else { continue };
@@ -227,22 +230,20 @@ fn ask_one(local: &Local, id: i64, chance: u32) {
 #[test]
 fn a_caller_that_reads_sees_the_end_of_the_peer_and_of_the_channel() {
     for close in [false, true] {
-        let local = Local::new(&format!("end-{close}"));
-        let token = CancelToken::new();
+        let (local, token) = (&Local::new(&format!("end-{close}")), &CancelToken::new());
         for round in 0..40 {
             // Brings the reading into the caller's hands.
             for _ in 0..50 {
-                local.ask(1, &token, BOUND).unwrap();
+                local.ask(1, token, BOUND).unwrap();
             }
             std::thread::scope(|scope| {
-                let waiting = scope.spawn(|| local.ask(17, &token, BOUND));
+                let last = if close { 17 } else { HANG_UP.parse().unwrap() };
+                let waiting = scope.spawn(move || local.ask(last, token, BOUND));
                 if round % 2 == 0 {
                     std::thread::yield_now();
                 }
                 if close {
-                    local.channel.close()
-                } else {
-                    local.tell("hang up")
+                    local.channel.close();
                 }
                 let fault = waiting.join().unwrap().unwrap_err();
                 assert!(matches!(fault, Fault::Io { .. } | Fault::Closed | Fault::NotAgain { .. }), "{fault:?}");
