@@ -197,7 +197,7 @@ fn many_callers_with_cancels_and_limits_lose_nothing() {
                         let id = i64::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
                         ask_one(local, id, chance.draw());
                         // Now and then all of them are away, or only one is there.
-                        if chance.draw() % 20 == 0 {
+                        if chance.draw().is_multiple_of(20) {
                             std::thread::park_timeout(Duration::from_millis(u64::from(chance.draw() % 4)));
                         }
                     }
@@ -210,7 +210,7 @@ fn many_callers_with_cancels_and_limits_lose_nothing() {
 
 fn ask_one(local: &Local, id: i64, chance: u32) {
     let token = Arc::new(CancelToken::new());
-    if is_silent(id) && chance % 2 == 0 {
+    if is_silent(id) && chance.is_multiple_of(2) {
         let (there, began) = (token.clone(), SystemClock.now());
         let canceller = std::thread::spawn(move || there.cancel(Why::Host));
         let fault = local.ask(id, &token, BOUND).unwrap_err();

@@ -339,7 +339,7 @@ fn answers_limits_and_closes_race_and_no_place_is_lost() {
                 scope.spawn(move || {
                     let chance = Chance::new(seed * 3 + reader);
                     while !over.load(Ordering::Acquire) {
-                        let ends = chance.jitter().0 % 50 == 0;
+                        let ends = chance.jitter().0.is_multiple_of(50);
                         if post.answer(|id| if ends { completed(id) } else { working(id) }).is_none() {
                             std::thread::yield_now();
                         }
@@ -349,7 +349,7 @@ fn answers_limits_and_closes_race_and_no_place_is_lost() {
             let chance = Chance::new(seed);
             for _ in 0..200 {
                 // Now and then so far that limits pass.
-                let jump = if chance.jitter().0 % 10 == 0 { LIMIT } else { SECOND };
+                let jump = if chance.jitter().0.is_multiple_of(10) { LIMIT } else { SECOND };
                 world.clock.advance(jump);
                 world.engine.nudge();
                 std::thread::yield_now();
