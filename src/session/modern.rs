@@ -19,6 +19,8 @@ use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::hearing::Hearing;
 use crate::session::known::Known;
+use crate::session::landing::{Ear, Hear, Land, Landing, MOST_READ};
+use crate::session::legacy_tasks::complete;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{CacheUse, Notes, Request};
@@ -27,7 +29,7 @@ use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport, Unawaited};
 
 /// A request as it goes out.
 struct Sending<'a> {
@@ -98,12 +100,7 @@ impl Modern {
 
     fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let request = Request::new(of_method, params)?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+        complete(of_method, self.ask(&request, &Retry::default(), scope, notes)?)
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -118,27 +115,7 @@ impl Speaker for Modern {
     /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
     /// server's list has our version, -32020 after a fresh look at the tools.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
-        let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
-        loop {
-            let verdict = match self.send(request, retry, scope, notes) {
-                Ok(result) => return self.read(request, result, notes),
-                Err(verdict) => verdict,
-            };
-            match verdict.error.rpc().map(|fault| fault.code) {
-                Some(UNSUPPORTED_VERSION) if !renegotiated => {
-                    check_versions(&verdict.error)?;
-                    renegotiated = true;
-                }
-                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
-                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.known.told(ListKind::Tools);
-                    self.learn_tools(scope, notes)?;
-                    refreshed = true;
-                }
-                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
-                _ => return Err(verdict.error),
-            }
-        }
+        self.ask_on((request, retry), false, scope, notes)
     }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
@@ -152,16 +129,21 @@ impl Speaker for Modern {
     }
 
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
-        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
-            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
-            _ => error,
-        })?;
-        let task = Task::read(&result)?;
-        if task.id != id {
-            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
-        }
-        Ok(task)
+        read_task(id, self.ask_about(method::TASKS_GET, &about(id), scope, notes))
+    }
+
+    fn may_begin(&self) -> bool {
+        self.transport.link() == LinkKind::Stream
+    }
+
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        let request = Request::new(method::TASKS_GET, &about(id)).ok()?;
+        let number = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let meta = self.meta.write(None, None).ok()?;
+        let message = write_request(number, &request.method, [&request.params.body, ""], &meta);
+        let (me, poll) = (self.clone(), Poll { task: id.to_owned(), number, request });
+        let later = Box::new(move |outcome| land(me.land(poll, outcome, hear)));
+        self.transport.begin(Outgoing { life: 0, body: &message, headers: &[], id: Some(number), token: None }, later)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
@@ -205,6 +187,37 @@ impl Speaker for Modern {
 }
 
 impl Modern {
+    /// Asks, and where that failed, asks again; `repeated`: it was asked once and got lost.
+    fn ask_on(
+        &self,
+        (request, retry): (&Request, &Retry),
+        mut repeated: bool,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
+        let (mut renegotiated, mut refreshed) = (false, false);
+        loop {
+            let verdict = match self.send(request, retry, scope, notes) {
+                Ok(result) => return self.read(request, result, notes),
+                Err(verdict) => verdict,
+            };
+            match verdict.error.rpc().map(|fault| fault.code) {
+                Some(UNSUPPORTED_VERSION) if !renegotiated => {
+                    check_versions(&verdict.error)?;
+                    renegotiated = true;
+                }
+                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
+                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
+                    self.known.told(ListKind::Tools);
+                    self.learn_tools(scope, notes)?;
+                    refreshed = true;
+                }
+                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
+                _ => return Err(verdict.error),
+            }
+        }
+    }
+
     fn send(
         &self,
         request: &Request,
@@ -284,6 +297,69 @@ impl Modern {
         };
         answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
+}
+
+/// A poll that was begun.
+struct Poll {
+    task: String,
+    number: i64,
+    request: Request,
+}
+
+/// Polls that hold no thread while they are on their way.
+impl Modern {
+    /// Called on the channel's thread: what is short is read here, all else is left to others.
+    fn land(self: Arc<Self>, poll: Poll, outcome: Result<String, Fault>, hear: Hear) -> Landing {
+        if outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
+            return match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+                Ok(result) => Landing::of(self.read_poll(&poll, result, &mut Ear(&hear))),
+                Err(verdict) => {
+                    Landing::Finish(Box::new(move |scope| self.mend(&poll, &verdict, scope, &mut Ear(&hear))))
+                }
+            };
+        }
+        Landing::Finish(Box::new(move |scope| match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+            Ok(result) => self.read_poll(&poll, result, &mut Ear(&hear)),
+            Err(verdict) => self.mend(&poll, &verdict, scope, &mut Ear(&hear)),
+        }))
+    }
+
+    fn arrive(&self, poll: &Poll, outcome: Result<String, Fault>, notes: &mut dyn Notes) -> Result<Json, Verdict> {
+        let mut reply = Reply::new(poll.number, None, &self.limits, notes);
+        let exchanged = outcome.map(|text| {
+            reply.frame(text);
+        });
+        let (outcome, passed_over) = reply.into_outcome();
+        self.settle(&poll.request, outcome, passed_over, exchanged)
+    }
+
+    fn read_poll(&self, poll: &Poll, result: Json, notes: &mut dyn Notes) -> Result<Task> {
+        let answer = self.read(&poll.request, result, notes)?;
+        read_task(&poll.task, complete(method::TASKS_GET, answer))
+    }
+
+    /// As [`Speaker::ask`] goes on after a first failure.
+    fn mend(&self, poll: &Poll, verdict: &Verdict, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        let renegotiates = verdict.error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
+        if !renegotiates && !verdict.once_more {
+            return read_task(&poll.task, Err(verdict.error.clone()));
+        }
+        let again = (&poll.request, &Retry::default());
+        let answer = self.ask_on(again, verdict.once_more, scope, notes);
+        read_task(&poll.task, answer.and_then(|answer| complete(method::TASKS_GET, answer)))
+    }
+}
+
+fn read_task(id: &str, answered: Result<Json>) -> Result<Task> {
+    let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+        Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+        _ => error,
+    })?;
+    let task = Task::read(&result)?;
+    if task.id != id {
+        return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+    }
+    Ok(task)
 }
 
 /// The params of a request about one task.
