@@ -35,7 +35,7 @@ impl Legacy {
             return None;
         }
         let (number, request) = (self.next_id(), about(method::TASKS_GET, id).ok()?);
-        let meta = write_legacy(None, None).ok()?;
+        let (meta, _) = write_legacy(None, None).ok()?;
         let params = write_params(&request.params.body, meta.as_deref());
         let message = write_legacy_request(number, &request.method, &params);
         let life = standing.life;

@@ -139,7 +139,7 @@ impl Speaker for Modern {
     fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
         let request = Request::new(method::TASKS_GET, &about(id)).ok()?;
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let meta = self.meta.write(None, None).ok()?;
+        let (meta, _) = self.meta.write(None, None).ok()?;
         let message = write_request(number, &request.method, [&request.params.body, ""], &meta);
         let (me, poll) = (self.clone(), Poll { task: id.to_owned(), number, request });
         let later = Box::new(move |outcome| land(me.land(poll, outcome, hear)));
