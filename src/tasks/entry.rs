@@ -506,7 +506,7 @@ impl TaskEntry {
                 if let Some(engine) = self.engine.upgrade() {
                     engine.finished(self);
                 }
-                self.who.pushes.leave(&self.who.key.id);
+                self.who.pushes.leave(self);
             }
         }
     }
