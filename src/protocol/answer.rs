@@ -41,8 +41,7 @@ pub struct Allowed {
 /// [`Kind::Malformed`] for a `resultType` that the client does not know, for a task or an input round where none is
 /// allowed, and for those that cannot be read.
 pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
-    let members = result.members()?;
-    let kind = match members.some("resultType") {
+    let kind = match result.some("resultType")? {
         // Servers of earlier revisions, and some of this one, leave it out: MUST be read as complete.
         None => return Ok(Answer::Complete(result)),
         Some(raw) => {

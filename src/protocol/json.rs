@@ -83,6 +83,15 @@ impl Json {
         Members::split(self.text()).map_or_else(|| Members::parse(self.text()), Ok)
     }
 
+    /// One member, unless it is absent or null, where this is an object: a look without a table of all of them.
+    ///
+    /// # Errors
+    /// [`Kind::Malformed`] where it is none.
+    pub fn some(&self, name: &str) -> Result<Option<&str>> {
+        let found = Members::find(self.text(), name).map_or_else(|| Ok(Members::parse(self.text())?.raw(name)), Ok)?;
+        Ok(found.filter(|raw| *raw != "null"))
+    }
+
     /// The elements, where this is an array.
     ///
     /// # Errors
@@ -147,6 +156,25 @@ impl<'a> Members<'a> {
             }
         }
         Some(members)
+    }
+
+    /// The raw text of one member of a valid object, if it is there; `None` where the text is no object.
+    fn find(text: &'a str, wanted: &str) -> Option<Option<&'a str>> {
+        let mut splitter = Splitter::new(text);
+        let mut found = None;
+        splitter.take(b'{')?;
+        while splitter.peek()? != b'}' {
+            let name = string(splitter.value()?)?;
+            splitter.take(b':')?;
+            let raw = splitter.value()?;
+            if name == wanted {
+                found = Some(raw);
+            }
+            if splitter.peek()? != b'}' {
+                splitter.take(b',')?;
+            }
+        }
+        Some(found)
     }
 
     fn put(&mut self, name: Cow<'a, str>, raw: &'a str) {
@@ -393,6 +421,9 @@ mod tests {
         ] {
             let (quick, slow) = (Members::split(text).unwrap(), Members::parse(text).unwrap());
             assert!(quick.iter().eq(slow.iter()), "{text}");
+            for name in ["a", "c\u{64}", "n", "b", "none"] {
+                assert_eq!(Json::trusted(text).some(name).unwrap(), slow.some(name), "{text} {name}");
+            }
         }
         for text in ["[]", r#"[1,"]",[2,[]],{"a":[]} , null ]"#, " [ ] "] {
             assert_eq!(split_elements(text).unwrap(), elements(text).unwrap(), "{text}");
@@ -401,6 +432,7 @@ mod tests {
         {
             let error = Json::trusted(text).members().unwrap_err();
             assert_eq!(error.message(), Members::parse(text).unwrap_err().message(), "{text}");
+            assert_eq!(Json::trusted(text).some("a").unwrap_err().message(), error.message(), "{text}");
         }
         assert!(Json::trusted("{}").elements().is_err());
     }
@@ -412,6 +444,7 @@ mod tests {
         assert_eq!(members.len(), 30);
         assert_eq!(members.whole("k5"), Some(35));
         assert_eq!(members.whole("k20"), Some(20));
+        assert_eq!(Json::trusted(text.as_str()).some("k5").unwrap(), Some("35"));
     }
 
     #[test]

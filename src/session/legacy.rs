@@ -387,8 +387,14 @@ impl Speaker for Legacy {
         self.hear(request, scope, notes)
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        self.get_task(id, scope, notes)
+    fn task_get(
+        &self,
+        id: &str,
+        _: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>> {
+        self.get_task(id, scope, notes).map(Arc::new)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
 use crate::protocol::capability::ClientCapabilities;
 use crate::protocol::input::{InputAnswer, write_responses};
-use crate::protocol::json::{Json, quote};
+use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::{RequestMeta, progress_token};
@@ -35,6 +35,8 @@ struct Sending<'a> {
     request: &'a Request,
     retry: &'a Retry,
     meta: &'a str,
+    /// The progress token in it.
+    token: Option<&'a str>,
 }
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
@@ -75,13 +77,7 @@ impl Modern {
     /// [`Kind::Version`] for a -32022 whose list has no version of this era that the library speaks; else as
     /// [`Speaker::ask`].
     pub(super) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(method::DISCOVER, "{}")?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, "the server did not answer server/discover"))
-            }
-        }
+        self.ask_about(&Request::new(method::DISCOVER, "{}")?, scope, notes)
     }
 }
 
@@ -94,32 +90,27 @@ impl Modern {
         Ok(())
     }
 
-    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(of_method, params)?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
+    fn ask_about(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let result = self.fetch(request, &Retry::default(), scope, notes)?;
+        self.complete(request, result, notes)
+    }
+
+    fn complete(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Json> {
+        match self.read(request, result, notes)? {
             Answer::Complete(result) => Ok(result),
             Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+                Err(Error::new(Kind::Malformed, format!("the server did not answer {}", request.method)))
             }
         }
     }
 
-    /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
-    fn is_answer(&self, request: &Request, verdict: &Verdict) -> bool {
-        request.method == method::DISCOVER
-            && self.transport.link() == LinkKind::Stream
-            && verdict.error.kind() == Kind::ChildExit
-    }
-}
-
-impl Speaker for Modern {
     /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
     /// server's list has our version, -32020 after a fresh look at the tools.
-    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+    fn fetch(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
         loop {
             let verdict = match self.send(request, retry, scope, notes) {
-                Ok(result) => return self.read(request, result, notes),
+                Ok(result) => return Ok(result),
                 Err(verdict) => verdict,
             };
             match verdict.error.rpc().map(|fault| fault.code) {
@@ -139,36 +130,67 @@ impl Speaker for Modern {
         }
     }
 
+    /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
+    fn is_answer(&self, request: &Request, verdict: &Verdict) -> bool {
+        request.method == method::DISCOVER
+            && self.transport.link() == LinkKind::Stream
+            && verdict.error.kind() == Kind::ChildExit
+    }
+}
+
+impl Speaker for Modern {
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+        let result = self.fetch(request, retry, scope, notes)?;
+        self.read(request, result, notes)
+    }
+
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let meta = self.meta.write(request.params.meta.as_deref(), None)?;
         let mut hearing = Hearing::new(id, &self.limits, notes);
-        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta };
+        let token = progress_token(&meta);
+        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta, token: token.as_deref() };
         let exchanged = self.post(&sending, scope, &mut hearing);
+        let retry = hearing.retry;
         let (outcome, passed_over) = hearing.into_outcome();
-        self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
+        self.settle(request, outcome, passed_over, exchanged).map_err(|Verdict { error, .. }| {
+            // What a refusal says of itself is newer than what the stream said when it began.
+            let after = error.retry_after().or(retry);
+            error.with_retry_after(after)
+        })
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
+    fn task_get(
+        &self,
+        id: &str,
+        known: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>> {
+        let request = Request::of_task(method::TASKS_GET, id, "");
+        let answered = self.fetch(&request, &Retry::default(), scope, notes);
         let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
             Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
             _ => error,
         })?;
-        let task = Task::read(&result)?;
+        // Most polls bring nothing new, byte for byte: what was read once need not be read again.
+        if let Some(known) = known.filter(|known| known.raw == result) {
+            return Ok(known.clone());
+        }
+        let task = Task::read(&self.complete(&request, result, notes)?)?;
         if task.id != id {
             return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
         }
-        Ok(task)
+        Ok(Arc::new(task))
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
-        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
+        let more = format!("\"inputResponses\":{},", write_responses(answers));
+        self.ask_about(&Request::of_task(method::TASKS_UPDATE, id, &more), scope, notes).map(drop)
     }
 
     fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
+        self.ask_about(&Request::of_task(method::TASKS_CANCEL, id, ""), scope, notes).map(drop)
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -213,16 +235,17 @@ impl Modern {
         let stop = |error| Verdict { error, once_more: false };
         let meta = if request.task.never { &self.plain_meta } else { &self.meta };
         let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
-        let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
+        let token = progress_token(&meta);
+        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
+        let sending = Sending { id, request, retry, meta: &meta, token: token.as_deref() };
+        let exchanged = self.post(&sending, scope, &mut reply);
         let (outcome, passed_over) = reply.into_outcome();
         self.settle(request, outcome, passed_over, exchanged)
     }
 
     /// Sends a request whose answer goes to the sink.
     fn post(&self, sending: &Sending<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let Sending { id, request, retry, meta } = *sending;
-        let token = progress_token(meta);
+        let Sending { id, request, retry, meta, token } = *sending;
         let message = write_request(id, &request.method, [&request.params.body, retry.members()], meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
@@ -235,7 +258,7 @@ impl Modern {
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         self.transport.exchange(
-            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token },
             scope,
             sink,
         )
@@ -280,11 +303,6 @@ impl Modern {
         };
         answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
-}
-
-/// The params of a request about one task.
-fn about(id: &str) -> String {
-    format!("{{\"taskId\":{}}}", quote(id))
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent.

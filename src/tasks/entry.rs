@@ -229,7 +229,7 @@ impl TaskEntry {
         let (event, error) = match outcome {
             Ok(task) => {
                 let hollow = task.check_payload().err();
-                (TaskEvent::Polled(Arc::new(task), trip), hollow)
+                (TaskEvent::Polled(task, trip), hollow)
             }
             // The host gave up, the server did nothing wrong.
             Err(error) if error.kind() == Kind::Cancelled || cancel.cancelled().is_some() => {
@@ -552,13 +552,13 @@ impl TaskEntry {
             return TaskEvent::Withheld(withheld);
         }
         match self.get(trip.started, cancel) {
-            Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
+            Ok(task) => TaskEvent::Polled(task, trip),
             Err(error) => TaskEvent::PollFailed(error, trip),
         }
     }
 
     /// One `tasks/get`; what it says of the server, the other tasks there hear, too.
-    fn get(&self, started: Instant, cancel: &CancelToken) -> Result<Task> {
+    fn get(&self, started: Instant, cancel: &CancelToken) -> Result<Arc<Task>> {
         let outcome = self.ask(cancel);
         if let Some(engine) = self.engine.upgrade() {
             engine.heard(self.lane(), started, outcome.as_ref().err());
@@ -566,8 +566,9 @@ impl TaskEntry {
         outcome
     }
 
-    fn ask(&self, cancel: &CancelToken) -> Result<Task> {
-        let task = guarded(|| self.links.wire.get(&self.who.key.id, cancel))?;
+    fn ask(&self, cancel: &CancelToken) -> Result<Arc<Task>> {
+        let known = self.core.lock().machine.task().cloned();
+        let task = guarded(|| self.links.wire.get(&self.who.key.id, known.as_ref(), cancel))?;
         if task.id != *self.who.key.id {
             return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));
         }

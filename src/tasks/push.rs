@@ -163,7 +163,8 @@ impl Pushes {
         self.change(wire, |watch| watch.over(plan.number, how));
     }
 
-    fn entry(&self, id: &str) -> Option<Arc<TaskEntry>> {
+    /// Whose place it is.
+    pub(super) fn entry(&self, id: &str) -> Option<Arc<TaskEntry>> {
         self.state.lock().entries.get(id).and_then(Weak::upgrade)
     }
 
