@@ -6,7 +6,7 @@
 //! inbox <── listen: what belongs to no request
 //! ```
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -39,6 +39,8 @@ use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Tran
 
 /// `URLElicitationRequired` of 2025-11-25.
 const URL_ELICITATION: i64 = -32042;
+/// Chosen: a session is lost now and then, and hardly twice before its stream opens.
+const MOST_FUTILE: u32 = 2;
 /// JSON-RPC 2.0, section 5.1.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -57,6 +59,8 @@ pub(super) struct Legacy {
     /// The least level of log messages wanted: of the settings, or set by the host since.
     pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
+    /// Sessions in a row that the listener began, and whose event stream never opened.
+    futile: AtomicU32,
     /// What the server said that it can, the last time.
     said: Mutex<Json>,
 }
@@ -89,6 +93,7 @@ impl Legacy {
             life: life.clone(),
             level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
+            futile: AtomicU32::new(0),
             said: Mutex::new(Json::trusted("{}")),
         })
     }
@@ -254,7 +259,8 @@ impl Legacy {
         };
         let (standing, ajar) = (standing.clone(), Arc::new(Ajar::default()));
         let inbox = Inbox::new(self.desk.clone(), standing.clone(), ajar.clone());
-        let listening = Box::new(move || me.run_listening(&standing, inbox));
+        let opening = ajar.clone();
+        let listening = Box::new(move || me.run_listening(&standing, inbox, &opening));
         match self.means.threads.spawn("mcp-listen", listening) {
             Ok(()) => ajar.wait(),
             Err(refused) => {
@@ -263,7 +269,7 @@ impl Legacy {
         }
     }
 
-    fn run_listening(&self, standing: &Arc<Standing>, mut inbox: Inbox) {
+    fn run_listening(&self, standing: &Arc<Standing>, mut inbox: Inbox, ajar: &Ajar) {
         let scope =
             Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
         let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
@@ -273,6 +279,9 @@ impl Legacy {
         };
         // Nobody waits for a stream that is not there.
         drop(inbox);
+        if ajar.was_open() {
+            self.futile.store(0, Ordering::Relaxed);
+        }
         match &fault {
             // 405: the server has no such stream, as it may.
             Fault::Status(refusal) if refusal.status == 405 => {}
@@ -294,8 +303,13 @@ impl Legacy {
         }
     }
 
-    /// The listener found the session gone: a new one, so that what the server says is heard again.
+    /// The listener found the session gone: a new one, so that what the server says is heard again. But not for ever:
+    /// a server that forgets each session at once (several of them behind one address) would be asked without a pause.
     fn renew_by_itself(&self, standing: &Standing) {
+        if self.futile.fetch_add(1, Ordering::Relaxed) >= MOST_FUTILE {
+            let message = "the server forgets each session before its event stream opens; the stream is given up";
+            return self.means.outside.note(Note::Oddity(message.into()));
+        }
         let patience = &self.settings.patience;
         let scope = patience.scope(&self.life, &*self.means.clock, patience.total, Budget::Total);
         let outside = self.means.outside.clone();

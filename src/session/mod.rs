@@ -23,6 +23,7 @@ mod cache;
 mod channel;
 mod desk;
 mod era;
+mod fault;
 mod guests;
 mod handshake;
 mod hearing;

@@ -12,7 +12,7 @@ use crate::protocol::json::Json;
 use crate::session::request::Note;
 use crate::transport::Receiver;
 
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 
 type Script = Box<dyn Fn(&Peer, usize, &str) + Send + Sync>;
 

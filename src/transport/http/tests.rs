@@ -24,7 +24,7 @@ use crate::protocol::limits::Limits;
 use crate::spawn::{Job, Spawn};
 use crate::transport::{Fault, Flow, FrameSink, Outgoing, Scope, Sent, Transport};
 
-pub(super) const BOUND: Duration = Duration::from_secs(20);
+pub(super) const BOUND: Duration = Duration::from_secs(60);
 
 pub(super) struct Threads;
 
