@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn a_pushed_task_is_polled_seldom_and_never_too_seldom() {
         let now = ManualClock::new().now();
-        for (told, want) in [(100, 30_000), (1000, 30_000), (4000, 48_000), (5000, 60_000), (40_000, 60_000), (90_000, 90_000)]
+        for (told, want) in
+            [(100, 30_000), (1000, 30_000), (4000, 48_000), (5000, 60_000), (40_000, 60_000), (90_000, 90_000)]
         {
             let mut pace = Pace::new(Duration::ZERO);
             pace.tell(Some(ms(told)));

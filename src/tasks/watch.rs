@@ -257,10 +257,13 @@ impl Watch {
     /// A stream is cut; it is being opened again.
     pub(super) fn lost(&mut self, number: u64) -> Change {
         let before = self.look(number, &[]);
+        let mut change = Change::default();
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
             stream.granted = false;
+            // One that was only read to its end has come to it.
+            change.end.extend(stream.ended.then_some(number));
         }
-        self.compare(before, Change::default())
+        self.compare(before, change)
     }
 
     /// A stream is over for good. Its tasks are polled: a server that closes streams is not asked again for them.
@@ -417,6 +420,8 @@ mod tests {
         let change = grant(&mut watch, &second);
         assert_eq!((texts(&change.on), change.off.len()), (vec!["c".to_owned()], 0));
         assert_eq!((change.end, change.retire), (vec![], vec![first.number]));
+        let cut = watch.lost(first.number);
+        assert_eq!((cut.end, cut.off.len()), (vec![first.number], 0), "it is not opened again");
         assert_eq!(watch.over(first.number, Over::Closed), Change::default());
         assert_eq!(watch.lost(second.number).off.len(), 3);
         assert_eq!(grant(&mut watch, &second).on.len(), 3);

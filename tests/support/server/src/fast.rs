@@ -95,7 +95,9 @@ fn listen(line: &Line, id: &[u8], told: Listened) {
     let Listened { granted, mut ends } = told;
     let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}"#, String::from_utf8_lossy(id));
     let event = |method: &str, params: &str| {
-        format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{method}\",\"params\":{{{params},{meta}}}}}\n\n")
+        format!(
+            "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{method}\",\"params\":{{{params},{meta}}}}}\n\n"
+        )
     };
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     let granted = format!(r#""notifications":{{"taskIds":{granted}}}"#);

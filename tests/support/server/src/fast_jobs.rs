@@ -206,7 +206,9 @@ mod tests {
         let told = jobs.listen(br#"{"taskIds":["job-1","job-2","job-3","job-4","job-5","other"]}"#).unwrap();
         assert_eq!(told.granted, r#"["job-1","job-2","job-3","job-4"]"#);
         assert_eq!(told.ends.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [2, 1]);
-        assert!(jobs.ended(2).is_some_and(|text| text.starts_with(r#""taskId":"job-2","#) && text.contains("completed")));
+        assert!(
+            jobs.ended(2).is_some_and(|text| text.starts_with(r#""taskId":"job-2","#) && text.contains("completed"))
+        );
         assert!(jobs.listen(br#"{"taskIds":["other"]}"#).is_none() && jobs.listen(b"{}").is_none());
         let figures = jobs.figures();
         assert_eq!((&figures["streams"], &figures["pushes"], &figures["jobs"]), (&1.into(), &1.into(), &4.into()));
