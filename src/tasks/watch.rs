@@ -551,14 +551,18 @@ mod tests {
 
         let mut watch = Watch::default();
         let kept = stand(&mut watch, 0..10).remove(0);
-        ids(1_000..2_000).into_iter().for_each(|id| drop(watch.joined(id)));
+        for id in ids(1_000..2_000) {
+            watch.joined(id);
+        }
         let plan = watch.gathered().unwrap();
         assert_eq!(watch.over(plan.number, Over::TooMuch).gather, Some(Duration::ZERO));
         let sizes: Vec<usize> = std::iter::from_fn(|| watch.gathered()).map(|plan| plan.ids.len()).collect();
         assert_eq!((sizes, watch.ids(kept.number).len()), (vec![500, 500], 10));
 
         let mut watch = Watch::default();
-        ids(0..1_000).into_iter().for_each(|id| drop(watch.joined(id)));
+        for id in ids(0..1_000) {
+            watch.joined(id);
+        }
         let plan = watch.gathered().unwrap();
         assert_eq!(watch.granted(plan.number, Some(&texts(&plan.ids[..100]))).on.len(), 100);
         assert_eq!(stand(&mut watch, 2_000..3_000)[0].ids.len(), FEW);
