@@ -103,8 +103,8 @@ impl OnItsWay for Begun {
 }
 
 impl TaskWire for Wire {
-    fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task> {
-        let task = self.trip(cancel, |scope, mut notes| self.session.task_get(task_id, scope, &mut notes))?;
+    fn get(&self, task_id: &str, known: Option<&Arc<Task>>, cancel: &CancelToken) -> Result<Arc<Task>> {
+        let task = self.trip(cancel, |scope, mut notes| self.session.task_get(task_id, known, scope, &mut notes))?;
         check_questions(&task, self.most_questions)?;
         Ok(task)
     }

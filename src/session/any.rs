@@ -157,12 +157,19 @@ impl Session {
         self.masked(self.known.tools.check(tool, result, &mut self.quiet(notes)))
     }
 
-    /// A task as it stands, with its open questions, its result or its error, whatever that takes.
+    /// A task as it stands, with its open questions, its result or its error, whatever that takes. Where the server says
+    /// the same as it last did, it is `known` itself.
     ///
     /// # Errors
     /// [`Kind::TaskUnknown`] where the server does not know it; else as [`Session::ask`].
-    pub(crate) fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        self.masked(self.speaker()?.task_get(id, scope, &mut self.quiet(notes)))
+    pub(crate) fn task_get(
+        &self,
+        id: &str,
+        known: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>> {
+        self.masked(self.speaker()?.task_get(id, known, scope, &mut self.quiet(notes)))
     }
 
     /// Whether [`Session::task_begin`] is worth a try: over a channel it is.

@@ -426,8 +426,8 @@ impl Speaker for Legacy {
         self.hear(request, scope, notes)
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        self.get_task(id, scope, notes)
+    fn task_get(&self, id: &str, _: Option<&Arc<Task>>, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Arc<Task>> {
+        self.get_task(id, scope, notes).map(Arc::new)
     }
 
     fn may_begin(&self) -> bool {

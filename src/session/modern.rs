@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
 use crate::protocol::capability::ClientCapabilities;
 use crate::protocol::input::{InputAnswer, write_responses};
-use crate::protocol::json::{Json, quote};
+use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::RequestMeta;
@@ -79,13 +79,7 @@ impl Modern {
     /// [`Kind::Version`] for a -32022 whose list has no version of this era that the library speaks; else as
     /// [`Speaker::ask`].
     pub(super) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(method::DISCOVER, "{}")?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, "the server did not answer server/discover"))
-            }
-        }
+        self.ask_about(&Request::new(method::DISCOVER, "{}")?, scope, notes)
     }
 }
 
@@ -98,9 +92,13 @@ impl Modern {
         Ok(())
     }
 
-    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(of_method, params)?;
-        complete(of_method, self.ask(&request, &Retry::default(), scope, notes)?)
+    fn ask_about(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let result = self.fetch((request, &Retry::default()), false, scope, notes)?;
+        self.complete(request, result, notes)
+    }
+
+    fn complete(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Json> {
+        complete(&request.method, self.read(request, result, notes)?)
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -112,10 +110,9 @@ impl Modern {
 }
 
 impl Speaker for Modern {
-    /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
-    /// server's list has our version, -32020 after a fresh look at the tools.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
-        self.ask_on((request, retry), false, scope, notes)
+        let result = self.fetch((request, retry), false, scope, notes)?;
+        self.read(request, result, notes)
     }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
@@ -124,12 +121,29 @@ impl Speaker for Modern {
         let mut hearing = Hearing::new(id, &self.limits, notes);
         let sending = Sending { id, request, retry: &Retry::default(), meta: &meta, token: token.as_deref() };
         let exchanged = self.post(&sending, scope, &mut hearing);
+        let retry = hearing.retry;
         let (outcome, passed_over) = hearing.into_outcome();
-        self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
+        self.settle(request, outcome, passed_over, exchanged).map_err(|Verdict { error, .. }| {
+            // What a refusal says of itself is newer than what the stream said when it began.
+            let after = error.retry_after().or(retry);
+            error.with_retry_after(after)
+        })
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        read_task(id, self.ask_about(method::TASKS_GET, &about(id), scope, notes))
+    fn task_get(
+        &self,
+        id: &str,
+        known: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>> {
+        let request = Request::of_task(method::TASKS_GET, id, "");
+        let result = unknown(self.fetch((&request, &Retry::default()), false, scope, notes))?;
+        // Most polls bring nothing new, byte for byte: what was read once need not be read again.
+        if let Some(known) = known.filter(|known| known.raw == result) {
+            return Ok(known.clone());
+        }
+        self.read_poll((&request, id), result, notes).map(Arc::new)
     }
 
     fn may_begin(&self) -> bool {
@@ -137,7 +151,7 @@ impl Speaker for Modern {
     }
 
     fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
-        let request = Request::new(method::TASKS_GET, &about(id)).ok()?;
+        let request = Request::of_task(method::TASKS_GET, id, "");
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (meta, _) = self.meta.write(None, None).ok()?;
         let message = write_request(number, &request.method, [&request.params.body, ""], &meta);
@@ -147,12 +161,12 @@ impl Speaker for Modern {
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
-        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
+        let more = format!("\"inputResponses\":{},", write_responses(answers));
+        self.ask_about(&Request::of_task(method::TASKS_UPDATE, id, &more), scope, notes).map(drop)
     }
 
     fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
+        self.ask_about(&Request::of_task(method::TASKS_CANCEL, id, ""), scope, notes).map(drop)
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -187,18 +201,19 @@ impl Speaker for Modern {
 }
 
 impl Modern {
-    /// Asks, and where that failed, asks again; `repeated`: it was asked once and got lost.
-    fn ask_on(
+    /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
+    /// server's list has our version, -32020 after a fresh look at the tools. `repeated`: it got lost once already.
+    fn fetch(
         &self,
         (request, retry): (&Request, &Retry),
         mut repeated: bool,
         scope: &Scope<'_>,
         notes: &mut dyn Notes,
-    ) -> Result<Answer> {
+    ) -> Result<Json> {
         let (mut renegotiated, mut refreshed) = (false, false);
         loop {
             let verdict = match self.send(request, retry, scope, notes) {
-                Ok(result) => return self.read(request, result, notes),
+                Ok(result) => return Ok(result),
                 Err(verdict) => verdict,
             };
             match verdict.error.rpc().map(|fault| fault.code) {
@@ -312,14 +327,14 @@ impl Modern {
     fn land(self: Arc<Self>, poll: Poll, outcome: Result<String, Fault>, hear: Hear) -> Landing {
         if outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
             return match self.arrive(&poll, outcome, &mut Ear(&hear)) {
-                Ok(result) => Landing::of(self.read_poll(&poll, result, &mut Ear(&hear))),
+                Ok(result) => Landing::of(self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear))),
                 Err(verdict) => {
                     Landing::Finish(Box::new(move |scope| self.mend(&poll, &verdict, scope, &mut Ear(&hear))))
                 }
             };
         }
         Landing::Finish(Box::new(move |scope| match self.arrive(&poll, outcome, &mut Ear(&hear)) {
-            Ok(result) => self.read_poll(&poll, result, &mut Ear(&hear)),
+            Ok(result) => self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear)),
             Err(verdict) => self.mend(&poll, &verdict, scope, &mut Ear(&hear)),
         }))
     }
@@ -333,38 +348,32 @@ impl Modern {
         self.settle(&poll.request, outcome, passed_over, exchanged)
     }
 
-    fn read_poll(&self, poll: &Poll, result: Json, notes: &mut dyn Notes) -> Result<Task> {
-        let answer = self.read(&poll.request, result, notes)?;
-        read_task(&poll.task, complete(method::TASKS_GET, answer))
+    fn read_poll(&self, (request, id): (&Request, &str), result: Json, notes: &mut dyn Notes) -> Result<Task> {
+        let task = Task::read(&self.complete(request, result, notes)?)?;
+        if task.id != id {
+            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+        }
+        Ok(task)
     }
 
     /// As [`Speaker::ask`] goes on after a first failure.
     fn mend(&self, poll: &Poll, verdict: &Verdict, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
         let renegotiates = verdict.error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
         if !renegotiates && !verdict.once_more {
-            return read_task(&poll.task, Err(verdict.error.clone()));
+            return unknown(Err(verdict.error.clone()));
         }
         let again = (&poll.request, &Retry::default());
-        let answer = self.ask_on(again, verdict.once_more, scope, notes);
-        read_task(&poll.task, answer.and_then(|answer| complete(method::TASKS_GET, answer)))
+        let result = unknown(self.fetch(again, verdict.once_more, scope, notes))?;
+        self.read_poll((&poll.request, &poll.task), result, notes)
     }
 }
 
-fn read_task(id: &str, answered: Result<Json>) -> Result<Task> {
-    let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+/// "Invalid params" of `tasks/get` says that the server does not know the task.
+fn unknown<T>(answered: Result<T>) -> Result<T> {
+    answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
         Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
         _ => error,
-    })?;
-    let task = Task::read(&result)?;
-    if task.id != id {
-        return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
-    }
-    Ok(task)
-}
-
-/// The params of a request about one task.
-fn about(id: &str) -> String {
-    format!("{{\"taskId\":{}}}", quote(id))
+    })
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent.

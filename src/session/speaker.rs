@@ -22,8 +22,15 @@ pub(super) trait Speaker: Send + Sync {
     /// [`Note::Subscription`](crate::session::request::Note), the acknowledgment go to `notes`. The closing response.
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json>;
 
-    /// A task as it stands, with its open questions, its result or its error.
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task>;
+    /// A task as it stands, with its open questions, its result or its error. Where the server says the same as it last
+    /// did, it is `known` itself.
+    fn task_get(
+        &self,
+        id: &str,
+        known: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>>;
 
     /// Whether [`Speaker::task_begin`] is worth a try.
     fn may_begin(&self) -> bool {

@@ -234,7 +234,7 @@ impl TaskEntry {
         let (event, error) = match outcome {
             Ok(task) => {
                 let hollow = task.check_payload().err();
-                (TaskEvent::Polled(Arc::new(task), trip), hollow)
+                (TaskEvent::Polled(task, trip), hollow)
             }
             // The host gave up, the server did nothing wrong.
             Err(error) if error.kind() == Kind::Cancelled || cancel.cancelled().is_some() => {
@@ -511,7 +511,7 @@ impl TaskEntry {
                 if let Some(engine) = self.engine.upgrade() {
                     engine.finished(self);
                 }
-                self.who.pushes.leave(&self.who.key.id);
+                self.who.pushes.leave(self);
             }
         }
     }
@@ -563,11 +563,11 @@ impl TaskEntry {
     }
 
     /// What a scheduled `tasks/get` came to.
-    pub(crate) fn taken(&self, trip: Trip, outcome: Result<Task>) -> TaskEvent {
+    pub(crate) fn taken(&self, trip: Trip, outcome: Result<Arc<Task>>) -> TaskEvent {
         let outcome = outcome.and_then(|task| self.own(task));
         self.hear(trip.started, outcome.as_ref().err());
         match outcome {
-            Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
+            Ok(task) => TaskEvent::Polled(task, trip),
             Err(error) => TaskEvent::PollFailed(error, trip),
         }
     }
@@ -579,7 +579,7 @@ impl TaskEntry {
         }
     }
 
-    fn own(&self, task: Task) -> Result<Task> {
+    fn own(&self, task: Arc<Task>) -> Result<Arc<Task>> {
         if task.id != *self.who.key.id {
             return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));
         }
@@ -592,8 +592,9 @@ impl TaskEntry {
     }
 
     /// One `tasks/get`, on this thread.
-    pub(crate) fn ask(&self, cancel: &CancelToken) -> Result<Task> {
-        guarded(|| self.links.wire.get(&self.who.key.id, cancel))
+    pub(crate) fn ask(&self, cancel: &CancelToken) -> Result<Arc<Task>> {
+        let known = self.core.lock().machine.task().cloned();
+        guarded(|| self.links.wire.get(&self.who.key.id, known.as_ref(), cancel))
     }
 }
 

@@ -54,8 +54,8 @@ impl Errand {
             Chore::Letter(Letter { trip, rest, place }) => {
                 let outcome = match rest {
                     Rest::Ask => entry.ask(token),
-                    Rest::Finish(finish) => guarded(|| finish(token)),
-                    Rest::Take(task) => Ok(*task),
+                    Rest::Finish(finish) => guarded(|| finish(token)).map(Arc::new),
+                    Rest::Take(task) => Ok(Arc::from(task)),
                 };
                 let event = entry.taken(trip, outcome);
                 entry.post(event);

@@ -492,6 +492,9 @@ fn spread(Jitter(share): Jitter) -> Duration {
 
 /// True where nothing that the host hears of differs: status, message, open inputs.
 fn same_state(a: &Task, b: &Task) -> bool {
+    if std::ptr::eq(a, b) {
+        return true;
+    }
     a.status == b.status
         && a.message == b.message
         && a.inputs.len() == b.inputs.len()

@@ -173,7 +173,7 @@ fn take_reply(number: u64, entry: &Arc<TaskEntry>, trip: Trip, reply: Reply) {
     match reply {
         // Nothing to store, to tell or to check.
         Reply::Task(task) if entry.expects(&task) => {
-            let event = entry.taken(trip, Ok(*task));
+            let event = entry.taken(trip, Ok(Arc::from(task)));
             entry.post(event);
         }
         Reply::Task(task) => engine.hand_over(entry, Letter { trip, rest: Rest::Take(task), place }),

@@ -59,7 +59,8 @@ use crate::tasks::snapshot::Snapshot;
 /// The server's side of a task: one round trip each, blocking, on a worker thread.
 pub(crate) trait TaskWire: Send + Sync {
     /// `tasks/get`. [`crate::error::Kind::TaskUnknown`] where the server no longer knows the task (-32602).
-    fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task>;
+    /// Where the server says the same as it last did, the answer is `known` itself.
+    fn get(&self, task_id: &str, known: Option<&Arc<Task>>, cancel: &CancelToken) -> Result<Arc<Task>>;
     /// Whether [`TaskWire::begin`] is worth a try.
     fn may_begin(&self) -> bool {
         false

@@ -109,6 +109,9 @@ pub(crate) trait FrameSink {
         true
     }
 
+    /// The server said how long to wait before the stream is opened again (`retry` of an event stream).
+    fn retry(&mut self, _after: Duration) {}
+
     /// An event of another name than `message` (HTTP+SSE has `endpoint`).
     fn aside(&mut self, _event: &str, _data: &str) -> Flow {
         Flow::More

@@ -2,6 +2,7 @@
 //! the few tests that need threads wait for events, never for time.
 
 mod letters;
+mod places;
 mod scale;
 mod threads;
 mod world;
