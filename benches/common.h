@@ -38,16 +38,28 @@ static inline void die_of(const char *what, mcp_status status)
 
 /* ---- A call -------------------------------------------------------------------------------------------------------- */
 
-static inline mcp_client *open_with(const char *settings)
+static inline mcp_client *new_with(const char *settings)
 {
     mcp_client *client = NULL;
     mcp_status status = mcp_client_new(settings, strlen(settings), &client);
-    if (status == MCP_OK)
-        status = mcp_client_open(client);
+    if (status != MCP_OK)
+        die_of(settings, status);
+    return client;
+}
+
+static inline void open_it(mcp_client *client)
+{
+    mcp_status status = mcp_client_open(client);
     if (status == MCP_OK)
         status = mcp_client_wait_open(client, 10000);
     if (status != MCP_OK)
-        die_of(settings, status);
+        die_of("opening", status);
+}
+
+static inline mcp_client *open_with(const char *settings)
+{
+    mcp_client *client = new_with(settings);
+    open_it(client);
     return client;
 }
 

@@ -100,6 +100,26 @@ fn a_task_that_joins_leaves_no_gap_for_the_others() {
     assert_eq!(polls(&server), 0);
 }
 
+#[test]
+fn a_stream_that_is_replaced_is_read_a_moment_longer() {
+    let server = TestServer::start(Script::new());
+    let client = Client::ready(&server, json!({}));
+    let _first = endless(&client, 3_600_000);
+    granted(&server, 1);
+    let _second = endless(&client, 3_600_000);
+    granted(&server, 2);
+    let left = |entries: &[mcp_test_server::Recorded]| {
+        entries
+            .iter()
+            .find(|entry| entry.method.as_deref() == Some(LISTEN))
+            .is_some_and(|entry| entry.done_us.is_some())
+    };
+    assert!(server.wait_for(left, PATIENCE));
+    let streams = server.requests_of(LISTEN);
+    let (ended, replaced) = (streams[0].done_us.unwrap(), streams[1].answered_us.unwrap());
+    assert!(streams[0].closed_early && ended >= replaced + 990_000, "{ended} {replaced}");
+}
+
 fn life(id: &str, pushes: Value) -> Value {
     json!({"tool": id, "id": id, "seed": {"pollIntervalMs": 1000, "ttlMs": null}, "polls": [{"task": {}}], "pushes": pushes})
 }

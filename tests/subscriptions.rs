@@ -140,6 +140,21 @@ fn br_46_h_a_cut_is_lost_then_active_again_with_a_gap() {
 }
 
 #[test]
+fn a_stream_that_says_when_it_may_be_opened_again_is_not_opened_earlier() {
+    let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": {"notifications": {"toolsListChanged": true}, "_meta": {"io.modelcontextprotocol/subscriptionId": "$id"}}});
+    let frames = json!([{"retry": 3_600_000}, {"retry": 70_000, "message": acknowledged}]);
+    let server = scripted(json!({"sse": frames, "then": "close"}));
+    let client = ready(&server);
+    let _call = client.subscribe(json!({"toolsListChanged": true}), "");
+    state(&client, 1, "active");
+    let lost = state(&client, 2, "lost");
+    assert_eq!(lost.json()["retry_ms"], 70_000);
+    assert_eq!(lost.failure().unwrap().status, MCP_E_IO);
+    assert_eq!(server.count_of(LISTEN), 1);
+}
+
+#[test]
 fn br_46_i_comments_and_silence_are_fine_however_long() {
     let server = TestServer::start(Script::new().options(json!({"keep_alive_ms": 40})));
     let client =

@@ -2,9 +2,19 @@
 //! without a signal in the host.
 
 #[cfg(unix)]
-pub(crate) use posix::{set_nonblocking, wait_readable, wait_writable, write_quiet};
+pub(crate) use posix::{set_nonblocking, wait_readable, wait_readable_for, wait_writable, write_quiet};
 #[cfg(windows)]
 pub(crate) use windows::{set_nonblocking, wait_readable, wait_writable, write_quiet};
+
+/// A write of so many bytes at most, to a pipe that takes no waiting, goes out whole or not at all (POSIX `PIPE_BUF`).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const WHOLE: usize = 4096;
+/// The least that POSIX allows.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(crate) const WHOLE: usize = 512;
+/// A pipe has no such writes here.
+#[cfg(windows)]
+pub(crate) const WHOLE: usize = 0;
 
 /// What a wait for input ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +61,31 @@ mod posix {
                 return Ok(Readable::Now);
             }
         }
+    }
+
+    /// The same with a limit, and with a bell that ends the wait without being an end; it is cleared. `None`: nothing yet.
+    pub(crate) fn wait_readable_for(
+        file: &impl AsFd,
+        stop: &WakeHandle,
+        bell: &WakeHandle,
+        limit: Option<Duration>,
+    ) -> io::Result<Option<Readable>> {
+        let number = |handle: &WakeHandle| libc::c_int::try_from(handle.number()).unwrap_or(-1);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut entries = [entry(file.as_fd().as_raw_fd()), entry(number(stop)), entry(number(bell))];
+        // Rounded up: a limit is never early.
+        let ms = limit.map_or(-1, |limit| {
+            libc::c_int::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+        });
+        poll(&mut entries, ms)?;
+        if entries[2].revents != 0 {
+            bell.clear();
+        }
+        Ok(match (entries[1].revents != 0, entries[0].revents != 0) {
+            (true, _) => Some(Readable::Stopped),
+            (false, true) => Some(Readable::Now),
+            (false, false) => None,
+        })
     }
 
     /// Waits until a write may go on, or the time has passed.

@@ -451,6 +451,7 @@ mod tests {
         assert_eq!(members.len(), 30);
         assert_eq!(members.whole("k5"), Some(35));
         assert_eq!(members.whole("k20"), Some(20));
+        assert_eq!(Json::trusted(text.as_str()).member("k5").unwrap(), Some("35"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The sink of one stream of a subscription in the modern era.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result, one_line};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message};
@@ -20,11 +22,13 @@ pub(super) struct Hearing<'a> {
     dressed: bool,
     /// The server took the subscription down.
     ended: bool,
+    /// How long the server wants to be left alone before the stream is opened again.
+    pub(super) retry: Option<Duration>,
 }
 
 impl<'a> Hearing<'a> {
     pub(super) fn new(id: i64, limits: &'a Limits, notes: &'a mut dyn Notes) -> Self {
-        Self { id, limits, reply: Reply::new(id, None, limits, notes), dressed: false, ended: false }
+        Self { id, limits, reply: Reply::new(id, None, limits, notes), dressed: false, ended: false, retry: None }
     }
 
     /// The closing response, or the error; [`None`] where none came. And what was wrong with a frame that was passed
@@ -81,6 +85,10 @@ impl FrameSink for Hearing<'_> {
 
     fn lasts(&self) -> bool {
         true
+    }
+
+    fn retry(&mut self, after: Duration) {
+        self.retry = Some(after);
     }
 }
 

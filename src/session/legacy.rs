@@ -27,6 +27,7 @@ use crate::session::handshake::facts;
 use crate::session::inbox::{Ajar, Inbox};
 use crate::session::jobs::Jobs;
 use crate::session::known::{Known, NO_LIFE};
+use crate::session::landing::{Hear, Land};
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::legacy_tasks::Forms;
 use crate::session::request::{Note, Notes, Request};
@@ -35,7 +36,7 @@ use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
 use crate::session::standing::{Standing, Standings, Turn};
 use crate::session::verdict::{Verdict, judge};
-use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport, Unawaited};
 
 /// `URLElicitationRequired` of 2025-11-25.
 const URL_ELICITATION: i64 = -32042;
@@ -66,8 +67,8 @@ pub(super) struct Legacy {
 }
 
 /// How a request failed.
-struct Failed {
-    verdict: Verdict,
+pub(super) struct Failed {
+    pub(super) verdict: Verdict,
     /// The session that it leaned on is gone.
     lost: bool,
 }
@@ -152,7 +153,18 @@ impl Legacy {
             scope,
             &mut reply,
         );
-        let (outcome, passed_over) = reply.into_outcome();
+        self.outcome(standing, (id, &request.method), reply.into_outcome(), exchanged)
+    }
+
+    /// What an exchange came to.
+    pub(super) fn outcome(
+        &self,
+        standing: &Arc<Standing>,
+        (id, of_method): (i64, &str),
+        (outcome, passed_over): (Option<Result<Json>>, Option<Error>),
+        exchanged: Result<(), Fault>,
+    ) -> Result<Json, Failed> {
+        let stop = |error| Failed { verdict: Verdict { error, once_more: false }, lost: false };
         match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
@@ -163,7 +175,7 @@ impl Legacy {
             (None, Err(fault)) => {
                 self.tell_cancelled(standing, id, &fault);
                 let lost = standing.id.is_some() && self.is_lost(id, &fault);
-                Err(Failed { verdict: judge(&request.method, fault, &self.settings.limits), lost })
+                Err(Failed { verdict: judge(of_method, fault, &self.settings.limits), lost })
             }
             (None, Ok(())) => {
                 Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))
@@ -354,13 +366,20 @@ impl Legacy {
     }
 }
 
-impl Speaker for Legacy {
-    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+impl Legacy {
+    /// Asks, and where that failed, asks again; `repeated`: it was asked once and got lost.
+    pub(super) fn ask_on(
+        &self,
+        (request, retry): (&Request, &Retry),
+        mut repeated: bool,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
         if !retry.is_accepted() {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::new(self, request));
+        let (mut renewed, mut forms) = (false, Forms::new(self, request));
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -396,13 +415,27 @@ impl Speaker for Legacy {
             }
         }
     }
+}
+
+impl Speaker for Legacy {
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+        self.ask_on((request, retry), false, scope, notes)
+    }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         self.hear(request, scope, notes)
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        self.get_task(id, scope, notes)
+    fn task_get(&self, id: &str, _: Option<&Arc<Task>>, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Arc<Task>> {
+        self.get_task(id, scope, notes).map(Arc::new)
+    }
+
+    fn may_begin(&self) -> bool {
+        self.transport.link() == LinkKind::Stream
+    }
+
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        self.begin_task(id, hear, land)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {
@@ -488,7 +521,7 @@ impl Drop for Legacy {
 }
 
 /// `params` from members that each have a comma behind, and a `_meta`.
-fn write_params(body: &str, meta: Option<&str>) -> String {
+pub(super) fn write_params(body: &str, meta: Option<&str>) -> String {
     match meta {
         Some(meta) => format!("{{{body}\"_meta\":{meta}}}"),
         None => format!("{{{}}}", body.trim_end_matches(',')),

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::{self, Allowed, Answer};
 use crate::protocol::capability::ClientCapabilities;
 use crate::protocol::input::{InputAnswer, write_responses};
-use crate::protocol::json::{Json, quote};
+use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
 use crate::protocol::meta::RequestMeta;
@@ -19,6 +19,8 @@ use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::hearing::Hearing;
 use crate::session::known::Known;
+use crate::session::landing::{Ear, Hear, Land, Landing, MOST_READ};
+use crate::session::legacy_tasks::complete;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{CacheUse, Notes, Request};
@@ -27,7 +29,7 @@ use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport, Unawaited};
 
 /// A request as it goes out.
 struct Sending<'a> {
@@ -77,13 +79,7 @@ impl Modern {
     /// [`Kind::Version`] for a -32022 whose list has no version of this era that the library speaks; else as
     /// [`Speaker::ask`].
     pub(super) fn discover(&self, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(method::DISCOVER, "{}")?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, "the server did not answer server/discover"))
-            }
-        }
+        self.ask_about(&Request::new(method::DISCOVER, "{}")?, scope, notes)
     }
 }
 
@@ -96,14 +92,13 @@ impl Modern {
         Ok(())
     }
 
-    fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(of_method, params)?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+    fn ask_about(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
+        let result = self.fetch((request, &Retry::default()), false, scope, notes)?;
+        self.complete(request, result, notes)
+    }
+
+    fn complete(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Json> {
+        complete(&request.method, self.read(request, result, notes)?)
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -115,30 +110,9 @@ impl Modern {
 }
 
 impl Speaker for Modern {
-    /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
-    /// server's list has our version, -32020 after a fresh look at the tools.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
-        let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
-        loop {
-            let verdict = match self.send(request, retry, scope, notes) {
-                Ok(result) => return self.read(request, result, notes),
-                Err(verdict) => verdict,
-            };
-            match verdict.error.rpc().map(|fault| fault.code) {
-                Some(UNSUPPORTED_VERSION) if !renegotiated => {
-                    check_versions(&verdict.error)?;
-                    renegotiated = true;
-                }
-                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
-                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.known.told(ListKind::Tools);
-                    self.learn_tools(scope, notes)?;
-                    refreshed = true;
-                }
-                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
-                _ => return Err(verdict.error),
-            }
-        }
+        let result = self.fetch((request, retry), false, scope, notes)?;
+        self.read(request, result, notes)
     }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
@@ -147,30 +121,52 @@ impl Speaker for Modern {
         let mut hearing = Hearing::new(id, &self.limits, notes);
         let sending = Sending { id, request, retry: &Retry::default(), meta: &meta, token: token.as_deref() };
         let exchanged = self.post(&sending, scope, &mut hearing);
+        let retry = hearing.retry;
         let (outcome, passed_over) = hearing.into_outcome();
-        self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
+        self.settle(request, outcome, passed_over, exchanged).map_err(|Verdict { error, .. }| {
+            // What a refusal says of itself is newer than what the stream said when it began.
+            let after = error.retry_after().or(retry);
+            error.with_retry_after(after)
+        })
     }
 
-    fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
-        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
-            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
-            _ => error,
-        })?;
-        let task = Task::read(&result)?;
-        if task.id != id {
-            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+    fn task_get(
+        &self,
+        id: &str,
+        known: Option<&Arc<Task>>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Arc<Task>> {
+        let request = Request::of_task(method::TASKS_GET, id, "");
+        let result = unknown(self.fetch((&request, &Retry::default()), false, scope, notes))?;
+        // Most polls bring nothing new, byte for byte: what was read once need not be read again.
+        if let Some(known) = known.filter(|known| known.raw == result) {
+            return Ok(known.clone());
         }
-        Ok(task)
+        self.read_poll((&request, id), result, notes).map(Arc::new)
+    }
+
+    fn may_begin(&self) -> bool {
+        self.transport.link() == LinkKind::Stream
+    }
+
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        let request = Request::of_task(method::TASKS_GET, id, "");
+        let number = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (meta, _) = self.meta.write(None, None).ok()?;
+        let message = write_request(number, &request.method, [&request.params.body, ""], &meta);
+        let (me, poll) = (self.clone(), Poll { task: id.to_owned(), number, request });
+        let later = Box::new(move |outcome| land(me.land(poll, outcome, hear)));
+        self.transport.begin(Outgoing { life: 0, body: &message, headers: &[], id: Some(number), token: None }, later)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        let params = format!("{{\"taskId\":{},\"inputResponses\":{}}}", quote(id), write_responses(answers));
-        self.ask_about(method::TASKS_UPDATE, &params, scope, notes).map(drop)
+        let more = format!("\"inputResponses\":{},", write_responses(answers));
+        self.ask_about(&Request::of_task(method::TASKS_UPDATE, id, &more), scope, notes).map(drop)
     }
 
     fn task_cancel(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
-        self.ask_about(method::TASKS_CANCEL, &about(id), scope, notes).map(drop)
+        self.ask_about(&Request::of_task(method::TASKS_CANCEL, id, ""), scope, notes).map(drop)
     }
 
     fn notify(&self, of_method: &str, params: &str, scope: &Scope<'_>) -> Result<()> {
@@ -205,6 +201,38 @@ impl Speaker for Modern {
 }
 
 impl Modern {
+    /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
+    /// server's list has our version, -32020 after a fresh look at the tools. `repeated`: it got lost once already.
+    fn fetch(
+        &self,
+        (request, retry): (&Request, &Retry),
+        mut repeated: bool,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Json> {
+        let (mut renegotiated, mut refreshed) = (false, false);
+        loop {
+            let verdict = match self.send(request, retry, scope, notes) {
+                Ok(result) => return Ok(result),
+                Err(verdict) => verdict,
+            };
+            match verdict.error.rpc().map(|fault| fault.code) {
+                Some(UNSUPPORTED_VERSION) if !renegotiated => {
+                    check_versions(&verdict.error)?;
+                    renegotiated = true;
+                }
+                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
+                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
+                    self.known.told(ListKind::Tools);
+                    self.learn_tools(scope, notes)?;
+                    refreshed = true;
+                }
+                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
+                _ => return Err(verdict.error),
+            }
+        }
+    }
+
     fn send(
         &self,
         request: &Request,
@@ -286,9 +314,66 @@ impl Modern {
     }
 }
 
-/// The params of a request about one task.
-fn about(id: &str) -> String {
-    format!("{{\"taskId\":{}}}", quote(id))
+/// A poll that was begun.
+struct Poll {
+    task: String,
+    number: i64,
+    request: Request,
+}
+
+/// Polls that hold no thread while they are on their way.
+impl Modern {
+    /// Called on the channel's thread: what is short is read here, all else is left to others.
+    fn land(self: Arc<Self>, poll: Poll, outcome: Result<String, Fault>, hear: Hear) -> Landing {
+        if outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
+            return match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+                Ok(result) => Landing::of(self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear))),
+                Err(verdict) => {
+                    Landing::Finish(Box::new(move |scope| self.mend(&poll, &verdict, scope, &mut Ear(&hear))))
+                }
+            };
+        }
+        Landing::Finish(Box::new(move |scope| match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+            Ok(result) => self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear)),
+            Err(verdict) => self.mend(&poll, &verdict, scope, &mut Ear(&hear)),
+        }))
+    }
+
+    fn arrive(&self, poll: &Poll, outcome: Result<String, Fault>, notes: &mut dyn Notes) -> Result<Json, Verdict> {
+        let mut reply = Reply::new(poll.number, None, &self.limits, notes);
+        let exchanged = outcome.map(|text| {
+            reply.frame(text);
+        });
+        let (outcome, passed_over) = reply.into_outcome();
+        self.settle(&poll.request, outcome, passed_over, exchanged)
+    }
+
+    fn read_poll(&self, (request, id): (&Request, &str), result: Json, notes: &mut dyn Notes) -> Result<Task> {
+        let task = Task::read(&self.complete(request, result, notes)?)?;
+        if task.id != id {
+            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+        }
+        Ok(task)
+    }
+
+    /// As [`Speaker::ask`] goes on after a first failure.
+    fn mend(&self, poll: &Poll, verdict: &Verdict, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        let renegotiates = verdict.error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
+        if !renegotiates && !verdict.once_more {
+            return unknown(Err(verdict.error.clone()));
+        }
+        let again = (&poll.request, &Retry::default());
+        let result = unknown(self.fetch(again, verdict.once_more, scope, notes))?;
+        self.read_poll((&poll.request, &poll.task), result, notes)
+    }
+}
+
+/// "Invalid params" of `tasks/get` says that the server does not know the task.
+fn unknown<T>(answered: Result<T>) -> Result<T> {
+    answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+        Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+        _ => error,
+    })
 }
 
 /// After -32022: fine where the server's list has a version of ours, even the one just sent.

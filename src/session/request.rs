@@ -64,6 +64,14 @@ impl Request {
         Ok(Self { method: method.to_owned(), params, arguments, progress: false, cache, task, call })
     }
 
+    /// A request about one task; `more` are further members, each with a comma behind.
+    pub(super) fn of_task(method: &str, id: &str, more: &str) -> Self {
+        let body = format!("\"taskId\":{},{more}", crate::protocol::json::quote(id));
+        let params = Params { body, meta: None, name: Some(id.to_owned()) };
+        let (arguments, cache, task, call) = Default::default();
+        Self { method: method.to_owned(), params, arguments, progress: false, cache, task, call }
+    }
+
     /// A tool call; `arguments` is the text of a JSON object.
     pub(crate) fn tool(name: &str, arguments: &Json) -> Self {
         let quoted = crate::protocol::json::quote(name);

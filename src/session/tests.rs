@@ -9,3 +9,4 @@ mod questions;
 mod resume;
 mod sessions;
 mod sse;
+mod task_polls;

@@ -87,8 +87,9 @@ impl Pace {
 
     /// When to poll next after a good answer at `now`; `None` is never. A task that is pushed is polled seldom.
     pub(crate) fn next(&self, now: Instant, pushed: bool, jitter: Jitter) -> Option<Instant> {
-        let least = if pushed { BACK_STOP } else { Duration::ZERO };
-        later(now, self.interval().max(least), jitter)
+        let interval = self.interval();
+        let least = if pushed { (interval.saturating_mul(SELDOM)).clamp(BACK_STOP, MOST_BACK_STOP) } else { interval };
+        later(now, interval.max(least), jitter)
     }
 
     /// When to poll next after the `streak`th failure in a row.
@@ -106,7 +107,7 @@ impl Pace {
 
 /// `wait` from now, and a little more: jitter only ever makes later.
 pub(crate) fn later(now: Instant, wait: Duration, jitter: Jitter) -> Option<Instant> {
-    let span = (wait / 20).min(MAX_JITTER);
+    let span = (wait / 25).min(MAX_JITTER);
     now.checked_add(wait.saturating_add(jitter.of(span)))
 }
 
@@ -118,11 +119,16 @@ pub(crate) fn backoff(streak: u32) -> Duration {
 
 /// The wait where the server tells none.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_millis(1000);
-/// The time between two polls of a task that is pushed, at least.
+/// A task that is pushed is polled so much more seldom than the server wishes, so that push saves nine polls in ten …
+const SELDOM: u32 = 12;
+/// … but after no less than this time …
 pub(crate) const BACK_STOP: Duration = Duration::from_secs(30);
+/// … and, where the server's interval is not longer, after no more than this: a stream may be dead and not look it.
+const MOST_BACK_STOP: Duration = Duration::from_secs(60);
 /// No server and no host can make us poll faster.
 pub(crate) const FLOOR: Duration = Duration::from_millis(100);
-/// Jitter is 5 %, and never more than this.
+/// Jitter is 4 %, and never more than this. Chosen: enough to spread what began together, and a poll at the usual
+/// intervals (up to 5 s) is no more than a quarter of a second late, the round trip included.
 pub(crate) const MAX_JITTER: Duration = Duration::from_secs(1);
 /// Chosen, because a single reset is usually over in a second.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
@@ -167,9 +173,22 @@ mod tests {
     }
 
     #[test]
+    fn a_pushed_task_is_polled_seldom_and_never_too_seldom() {
+        let now = ManualClock::new().now();
+        for (told, want) in
+            [(100, 30_000), (1000, 30_000), (4000, 48_000), (5000, 60_000), (40_000, 60_000), (90_000, 90_000)]
+        {
+            let mut pace = Pace::new(Duration::ZERO);
+            pace.tell(Some(ms(told)));
+            assert_eq!(pace.next(now, true, NONE), Some(now + ms(want)), "{told}");
+            assert_eq!(pace.next(now, false, NONE), Some(now + ms(told)), "{told}");
+        }
+    }
+
+    #[test]
     fn jitter_is_upward_only_and_bounded() {
         let now = ManualClock::new().now();
-        for (wait, most) in [(100, 105), (1000, 1050), (20_000, 21_000), (3_600_000, 3_601_000)] {
+        for (wait, most) in [(100, 104), (1000, 1040), (20_000, 20_800), (3_600_000, 3_601_000)] {
             assert_eq!(later(now, ms(wait), NONE), Some(now + ms(wait)));
             assert_eq!(later(now, ms(wait), FULL), Some(now + ms(most)), "{wait}");
         }

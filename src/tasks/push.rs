@@ -7,22 +7,24 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::cancel::{CancelToken, Why};
+use crate::cancel::{CancelToken, Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Kind, Result};
 use crate::spawn::Spawn;
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::errand::guarded;
 use crate::tasks::state::TaskEvent;
-use crate::tasks::watch::{Change, Id, Over, Plan, Watch};
+use crate::tasks::watch::{Change, Id, Joined, Over, Plan, Watch};
 use crate::tasks::{Heard, TaskWire};
 
-/// What comes within this time shares a stream, and a task that ends sooner needs none. Chosen: as long as most tasks
-/// wait for their first poll anyway.
-const GATHER: Duration = Duration::from_secs(1);
+/// So long a stream is still read after another one came in its place: what the server said there before may be on its
+/// way. Chosen.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// JSON-RPC 2.0, section 5.1.
 const INVALID_PARAMS: i64 = -32602;
+/// RFC 9110, section 15.5.14.
+const CONTENT_TOO_LARGE: u16 = 413;
 
 /// The streams of one client.
 pub(crate) struct Pushes {
@@ -53,34 +55,37 @@ impl Pushes {
             return;
         }
         let id = entry.key().id.clone();
-        let gather = {
+        let Joined { pushed, gather } = {
             let mut state = self.state.lock();
             if state.closed {
                 return;
             }
             state.entries.insert(id.clone(), Arc::downgrade(entry));
-            state.watch.joined(id.clone())
+            state.watch.joined(id)
         };
-        if gather {
-            self.start(entry.shared_wire());
+        if pushed {
+            post(entry, TaskEvent::Watched(true));
         }
+        self.start(gather, &entry.shared_wire());
         // It may have ended meanwhile, and left before it came.
         if entry.has_ended() {
-            self.leave(&id);
+            self.leave(entry);
         }
     }
 
     /// A task has ended.
-    pub(crate) fn leave(&self, id: &str) {
-        let tokens = {
+    pub(crate) fn leave(self: &Arc<Self>, entry: &Arc<TaskEntry>) {
+        let id = &entry.key().id;
+        let change = {
             let mut state = self.state.lock();
-            if state.entries.remove(id).is_none() {
+            // The place may be another one's by now: of a task that was lost, and is followed again under its id.
+            if !state.entries.get(id).is_some_and(|place| std::ptr::eq(place.as_ptr(), Arc::as_ptr(entry))) {
                 return;
             }
-            let change = state.watch.left(id);
-            state.take_tokens(&change)
+            state.entries.remove(id);
+            state.watch.left(id)
         };
-        cut(tokens);
+        self.follow(change, &entry.shared_wire());
     }
 
     /// The client goes away. Does not wait.
@@ -96,9 +101,11 @@ impl Pushes {
         }
     }
 
-    fn start(self: &Arc<Self>, wire: Arc<dyn TaskWire>) {
-        let me = self.clone();
-        let spawned = self.spawn.as_ref().map(|spawn| spawn.spawn("mcp-push", Box::new(move || me.run(&wire))));
+    /// Gathers after this pause, where somebody has to.
+    fn start(self: &Arc<Self>, pause: Option<Duration>, wire: &Arc<dyn TaskWire>) {
+        let Some(pause) = pause else { return };
+        let (me, wire) = (self.clone(), wire.clone());
+        let spawned = self.spawn.as_ref().map(|spawn| spawn.spawn("mcp-push", Box::new(move || me.run(pause, &wire))));
         // Without a thread the tasks are polled; the next one that comes tries again.
         if !matches!(spawned, Some(Ok(()))) {
             self.state.lock().watch.gave_up();
@@ -106,9 +113,8 @@ impl Pushes {
     }
 
     /// One stream from its gathering to its end.
-    fn run(self: &Arc<Self>, wire: &Arc<dyn TaskWire>) {
-        let until = Deadline::after(self.clock.now(), Some(GATHER), Budget::Wait);
-        if self.stop.sleep_until(until).is_err() {
+    fn run(self: &Arc<Self>, pause: Duration, wire: &Arc<dyn TaskWire>) {
+        if self.sleep(pause).is_err() {
             return;
         }
         let (plan, token) = {
@@ -121,15 +127,17 @@ impl Pushes {
             state.tokens.insert(plan.number, token.clone());
             (plan, token)
         };
-        if plan.more {
-            self.start(wire.clone());
-        }
+        self.start(plan.more, wire);
         let ids = || self.state.lock().watch.ids(plan.number);
-        let outcome = guarded(|| wire.listen(&ids, &token, &mut |heard| self.heard(&plan, heard)));
+        let outcome = guarded(|| wire.listen(&ids, &token, &mut |heard| self.heard(&plan, heard, wire)));
         self.over(&plan, &outcome, wire);
     }
 
-    fn heard(&self, plan: &Plan, heard: Heard) {
+    fn sleep(&self, pause: Duration) -> std::result::Result<(), Cancelled> {
+        self.stop.sleep_until(Deadline::after(self.clock.now(), Some(pause), Budget::Wait))
+    }
+
+    fn heard(self: &Arc<Self>, plan: &Plan, heard: Heard, wire: &Arc<dyn TaskWire>) {
         match heard {
             Heard::Task(task) => {
                 // The server tells what it was asked for; anything else is none of ours.
@@ -137,8 +145,8 @@ impl Pushes {
                     post(&entry, TaskEvent::Pushed(Arc::new(*task)));
                 }
             }
-            Heard::Granted(ids) => self.change(|watch| watch.granted(plan.number, ids.as_deref())),
-            Heard::Lost => self.change(|watch| watch.lost(plan.number)),
+            Heard::Granted(ids) => self.change(wire, |watch| watch.granted(plan.number, ids.as_deref())),
+            Heard::Lost => self.change(wire, |watch| watch.lost(plan.number)),
         }
     }
 
@@ -148,30 +156,29 @@ impl Pushes {
             Err(error) if matches!(error.kind(), Kind::Cancelled | Kind::Closed) => Over::Closed,
             // About one of the tasks, perhaps: others may fare better.
             Err(error) if error.rpc().is_some_and(|fault| fault.code == INVALID_PARAMS) => Over::Closed,
+            Err(error) if error.http_status() == Some(CONTENT_TOO_LARGE) => Over::TooMuch,
             Err(_) => Over::Refused,
         };
-        let mut gather = false;
-        self.change(|watch| {
-            let change = watch.over(plan.number, how);
-            gather = change.gather;
-            change
-        });
         self.state.lock().tokens.remove(&plan.number);
-        if gather {
-            self.start(wire.clone());
-        }
+        self.change(wire, |watch| watch.over(plan.number, how));
     }
 
-    fn entry(&self, id: &str) -> Option<Arc<TaskEntry>> {
+    /// Whose place it is.
+    pub(super) fn entry(&self, id: &str) -> Option<Arc<TaskEntry>> {
         self.state.lock().entries.get(id).and_then(Weak::upgrade)
     }
 
-    /// Lets the rules decide, and tells the tasks what follows. Nothing is told under the lock.
-    fn change(&self, decide: impl FnOnce(&mut Watch) -> Change) {
+    /// Lets the rules decide, and does what follows.
+    fn change(self: &Arc<Self>, wire: &Arc<dyn TaskWire>, decide: impl FnOnce(&mut Watch) -> Change) {
+        let change = decide(&mut self.state.lock().watch);
+        self.follow(change, wire);
+    }
+
+    /// Does what follows from a piece of news. Nothing is told under the lock.
+    fn follow(self: &Arc<Self>, change: Change, wire: &Arc<dyn TaskWire>) {
         let (tokens, told) = {
             let mut state = self.state.lock();
-            let change = decide(&mut state.watch);
-            let tokens = state.take_tokens(&change);
+            let tokens: Vec<_> = change.end.iter().filter_map(|number| state.tokens.remove(number)).collect();
             let of = |ids: &[Id], on| {
                 let entries = ids.iter().filter_map(|id| state.entries.get(id).and_then(Weak::upgrade));
                 entries.map(|entry| (entry, on)).collect::<Vec<_>>()
@@ -183,19 +190,40 @@ impl Pushes {
         for (entry, on) in told {
             post(&entry, TaskEvent::Watched(on));
         }
-        cut(tokens);
+        for token in tokens {
+            token.cancel(Why::Host);
+        }
+        self.retire(change.retire);
+        self.start(change.gather, wire);
     }
-}
 
-impl State {
-    fn take_tokens(&mut self, change: &Change) -> Vec<Arc<CancelToken>> {
-        change.end.iter().filter_map(|number| self.tokens.remove(number)).collect()
+    /// Ends streams that another one has replaced, a little later.
+    fn retire(self: &Arc<Self>, numbers: Vec<u64>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let (me, later) = (self.clone(), numbers.clone());
+        let spawned = self.spawn.as_ref().map(|spawn| {
+            let work = move || {
+                // At the client's end all of them end.
+                let _closed = me.sleep(GRACE);
+                me.cut(&later);
+            };
+            spawn.spawn("mcp-push", Box::new(work))
+        });
+        if !matches!(spawned, Some(Ok(()))) {
+            self.cut(&numbers);
+        }
     }
-}
 
-fn cut(tokens: Vec<Arc<CancelToken>>) {
-    for token in tokens {
-        token.cancel(Why::Host);
+    fn cut(&self, numbers: &[u64]) {
+        let tokens: Vec<_> = {
+            let mut state = self.state.lock();
+            numbers.iter().filter_map(|number| state.tokens.remove(number)).collect()
+        };
+        for token in tokens {
+            token.cancel(Why::Host);
+        }
     }
 }
 

@@ -291,6 +291,14 @@ impl FrameSink for Ear<'_> {
         self.sink.may_be_cancelled()
     }
 
+    fn lasts(&self) -> bool {
+        self.sink.lasts()
+    }
+
+    fn retry(&mut self, after: Duration) {
+        self.sink.retry(after);
+    }
+
     fn concerns(&self) -> bool {
         self.sink.concerns()
     }

@@ -9,14 +9,15 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::os::WakeHandle;
 use crate::os::pipe::set_nonblocking;
 use crate::spawn::Spawn;
-use crate::transport::framing::Framer;
-use crate::transport::lines::{LineWriter, deliver, deliver_rest, pump};
-use crate::transport::{Dial, Fault, Gone, Link, Receiver, Scope, Sent};
+use crate::transport::lines::LineWriter;
+use crate::transport::reading::{Bell, Reading};
+use crate::transport::{Dial, Fault, Gone, Link, Receiver, Scope, Sent, Turn};
 
 /// The reader sees the stop at once; this is only the bound of the wait.
 const READER_ENDS: Duration = Duration::from_secs(1);
@@ -66,14 +67,16 @@ impl Dial for SocketDial {
         let line = Arc::new(Line {
             stream,
             writer: LineWriter::new(writer, self.clock.clone()),
+            input: Reading::new(reader, self.line_bytes, receiver.clone(), self.clock.clone()),
             stop: WakeHandle::new().map_err(lost)?,
+            bell: Bell::new().map_err(lost)?,
             clock: self.clock.clone(),
             closing: AtomicBool::new(false),
             reading: Mutex::new(true),
             changed: Condvar::new(),
         });
-        let (here, line_bytes) = (line.clone(), self.line_bytes);
-        let started = self.spawn.spawn("mcp-socket", Box::new(move || here.read(reader, line_bytes, &*receiver)));
+        let here = line.clone();
+        let started = self.spawn.spawn("mcp-socket", Box::new(move || here.read(&*receiver)));
         started.map_err(|refused| Fault::Connect(refused.message().to_owned()))?;
         Ok(line)
     }
@@ -87,7 +90,9 @@ impl Dial for SocketDial {
 struct Line {
     stream: UnixStream,
     writer: LineWriter<UnixStream>,
+    input: Reading<UnixStream>,
     stop: WakeHandle,
+    bell: Arc<Bell>,
     clock: Arc<dyn Clock>,
     closing: AtomicBool,
     reading: Mutex<bool>,
@@ -95,10 +100,8 @@ struct Line {
 }
 
 impl Line {
-    fn read(&self, mut reader: UnixStream, line_bytes: usize, receiver: &dyn Receiver) {
-        let mut framer = Framer::new(line_bytes);
-        let fault = pump(&mut reader, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
-        deliver_rest(&mut framer, receiver);
+    fn read(&self, receiver: &dyn Receiver) {
+        let fault = self.input.run(&self.stop);
         self.writer.cut();
         let why = match fault {
             _ if self.closing.load(Ordering::Acquire) => Gone::Closed,
@@ -127,6 +130,22 @@ impl Link for Line {
             }
             sent => sent,
         }
+    }
+
+    fn try_send(&self, message: &str) -> bool {
+        self.writer.try_send(message)
+    }
+
+    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+        self.input.turn(&self.stop, self.bell.handle())
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        Some(self.bell.clone())
+    }
+
+    fn want_reader(&self) {
+        self.input.want();
     }
 
     fn cut(&self) {

@@ -16,6 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::protocol::answer::Answer;
 use crate::protocol::capability::{ClientCapabilities, ServerFacts};
 use crate::protocol::limits::Limits;
+use crate::protocol::task::Task;
 use crate::session::{EraChoice, Means, Note, Outside, Patience, Request, Retry, Session, SessionSettings, Verdicts};
 use crate::spawn::{Job, Spawn};
 use crate::transport::http::{HttpSettings, HttpTransport};
@@ -312,6 +313,13 @@ impl Talk {
     pub(super) fn ask(&self, method: &str, params: &str) -> Result<String> {
         let request = Request::new(method, params).unwrap();
         self.send(&request, &CancelToken::new(), BOUND, &mut |_| {})
+    }
+
+    pub(super) fn task(&self, id: &str, known: Option<&Arc<Task>>) -> Result<Arc<Task>> {
+        let total = Deadline::after(SystemClock.now(), Some(BOUND), Budget::Total);
+        let never = CancelToken::new();
+        let scope = Scope { cancel: &never, total, idle: Some(BOUND), connect: Some(BOUND) };
+        self.session.task_get(id, known, &scope, &mut |_: Note| {})
     }
 
     pub(super) fn list_with(&self, notes: &mut dyn FnMut(Note)) -> Result<String> {

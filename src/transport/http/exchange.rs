@@ -1,6 +1,7 @@
 //! The carrier: one message out, its answer in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ureq_proto::http::header;
 use ureq_proto::http::response::Parts;
@@ -262,7 +263,9 @@ impl Transport for HttpTransport {
     fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
         let letter = Letter { to: &self.endpoint, verb: Verb::Post, outgoing };
         let mut cursor = Cursor::default();
-        match self.converse(&letter, scope, sink, &mut cursor) {
+        let done = self.converse(&letter, scope, sink, &mut cursor);
+        cursor.retry.into_iter().for_each(|ms| sink.retry(Duration::from_millis(ms)));
+        match done {
             Err(fault) if sink.resumes() => {
                 self.resume(Cut { fault, headers: outgoing.headers }, scope, sink, &mut cursor)
             }

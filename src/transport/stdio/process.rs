@@ -8,15 +8,16 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::stderr::Tail;
+use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{ChildEnd, Error};
 use crate::os::WakeHandle;
 use crate::os::pipe::set_nonblocking;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
-use crate::transport::framing::Framer;
-use crate::transport::lines::{LineWriter, deliver, deliver_rest, pump};
-use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
+use crate::transport::lines::{LineWriter, pump};
+use crate::transport::reading::{Bell, Reading};
+use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent, Turn};
 
 /// After the exit: what may still stand in the pipes is read this long. Whoever holds them open then is a grandchild.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -42,7 +43,9 @@ struct State {
 pub(super) struct Process {
     tree: Tree,
     input: LineWriter<ChildStdin>,
+    output: Reading<ChildStdout>,
     stop: WakeHandle,
+    bell: Arc<Bell>,
     tail: Mutex<Tail>,
     clock: Arc<dyn Clock>,
     /// Taken out when it has been told of the end.
@@ -76,11 +79,11 @@ impl Process {
         let made = WakeHandle::new().and_then(|stop| match pipes {
             (Some(input), Some(output), Some(errors)) => {
                 set_nonblocking(&input)?;
-                Ok((stop, input, output, errors))
+                Ok((stop, Bell::new()?, input, output, errors))
             }
             _ => Err(std::io::Error::other("a pipe is missing")),
         });
-        let (stop, input, output, errors) = match made {
+        let (stop, bell, input, output, errors) = match made {
             Ok(made) => made,
             Err(fault) => {
                 tree.kill();
@@ -91,7 +94,9 @@ impl Process {
         let process = Arc::new(Self {
             tree,
             input: LineWriter::new(input, clock.clone()),
+            output: Reading::new(output, line_bytes, receiver.clone(), clock.clone()),
             stop,
+            bell,
             tail: Mutex::default(),
             clock,
             receiver: Mutex::new(Some(receiver.clone())),
@@ -100,7 +105,7 @@ impl Process {
             changed: Condvar::new(),
             ladder: Mutex::new(()),
         });
-        if let Err(refused) = process.start_threads((output, errors), line_bytes, &receiver, spawn) {
+        if let Err(refused) = process.start_threads(errors, &receiver, spawn) {
             process.tree.kill();
             process.tree.wait();
             process.stop.set();
@@ -111,24 +116,20 @@ impl Process {
 
     fn start_threads(
         self: &Arc<Self>,
-        (output, errors): (ChildStdout, ChildStderr),
-        line_bytes: usize,
+        errors: ChildStderr,
         receiver: &Arc<dyn Receiver>,
         spawn: &dyn Spawn,
     ) -> Result<(), Error> {
-        let (process, to) = (self.clone(), receiver.clone());
-        spawn.spawn("mcp-child-out", Box::new(move || process.read_output(output, line_bytes, &*to)))?;
+        let process = self.clone();
+        spawn.spawn("mcp-child-out", Box::new(move || process.read_output()))?;
         let (process, to) = (self.clone(), receiver.clone());
         spawn.spawn("mcp-child-err", Box::new(move || process.read_errors(errors, &*to)))?;
         let process = self.clone();
         spawn.spawn("mcp-child", Box::new(move || process.watch()))
     }
 
-    fn read_output(&self, mut output: ChildStdout, line_bytes: usize, receiver: &dyn Receiver) {
-        let mut framer = Framer::new(line_bytes);
-        let fault = pump(&mut output, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
-        deliver_rest(&mut framer, receiver);
-        drop(output);
+    fn read_output(&self) {
+        let fault = self.output.run(&self.stop);
         self.change(|state| state.reading -= 1);
         // A server may end by closing its output and exiting (`basic/transports/stdio`, "Shutdown").
         if self.wait_for(Some(GOODBYE), |state| state.exit.is_some()) {
@@ -242,6 +243,23 @@ impl Link for Process {
             }
             sent => sent,
         }
+    }
+
+    fn try_send(&self, message: &str) -> bool {
+        self.input.try_send(message)
+    }
+
+    #[cfg(unix)]
+    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+        self.output.turn(&self.stop, self.bell.handle())
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        Some(self.bell.clone())
+    }
+
+    fn want_reader(&self) {
+        self.output.want();
     }
 
     fn cut(&self) {

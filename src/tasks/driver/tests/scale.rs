@@ -92,7 +92,13 @@ fn a_hint_of_the_hosts_ends_the_wait_for_the_next_probe() {
 #[ignore = "a measurement, made by benches/run.sh"]
 #[allow(clippy::disallowed_methods, reason = "it is the real time that is measured")]
 fn cost_of_a_poll_in_a_simulation() {
+    // In pages; where the system does not tell, 0.
+    let resident = || -> u64 {
+        let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        told.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default()
+    };
     for tasks in [1_000u64, 10_000, 100_000] {
+        let before = resident();
         let mut world = World::new(24);
         let server = world.server("http://a", Duration::ZERO);
         for n in 0..tasks {
@@ -103,6 +109,8 @@ fn cost_of_a_poll_in_a_simulation() {
         world.run(30 * SECOND);
         let (took, polls) = (begin.elapsed(), server.all_polls());
         assert!(polls as u64 > 4 * tasks, "{polls}");
-        println!("\nsimulation\t{tasks}\t{polls}\t{:.2}", took.as_secs_f64() * 1e6 / polls as f64);
+        // What the scripted server and the host write down is in it.
+        let memory = resident().saturating_sub(before) as f64 * 4.0 / tasks as f64;
+        println!("\nsimulation\t{tasks}\t{polls}\t{:.2}\t{memory:.1}", took.as_secs_f64() * 1e6 / polls as f64);
     }
 }

@@ -10,7 +10,7 @@ use crate::tasks::TaskWire as _;
 
 /// Starts threads, counts those that live, and may refuse the first ones with a name.
 #[derive(Default)]
-struct Threads {
+pub(super) struct Threads {
     alive: Arc<AtomicUsize>,
     refuse: AtomicUsize,
 }
@@ -65,7 +65,7 @@ fn scheduler_and_workers_follow_tasks_and_shut_down() {
         std::thread::yield_now();
     }
     assert_eq!(world.engine.group().err().unwrap().message(), "the library is shut down");
-    let seed = server.get("open", &CancelToken::new()).unwrap();
+    let seed = Task::clone(&server.get("open", None, &CancelToken::new()).unwrap());
     assert!(world.group.follow(seed, about("http://a"), world.links(&server)).is_err());
 }
 
@@ -128,7 +128,7 @@ struct Crowd {
 }
 
 impl crate::tasks::TaskWire for Crowd {
-    fn get(&self, id: &str, _: &CancelToken) -> Result<Task> {
+    fn get(&self, id: &str, _: Option<&Arc<Task>>, _: &CancelToken) -> Result<Arc<Task>> {
         let mut inside = self.inside.lock();
         *inside += 1;
         self.enough.notify_all();
@@ -136,7 +136,7 @@ impl crate::tasks::TaskWire for Crowd {
             self.enough.wait(&mut inside);
         }
         let text = format!(r#"{{"taskId":"{id}","status":"completed","result":{{"content":[]}}}}"#);
-        Task::read(&crate::protocol::json::Json::trusted(text))
+        Task::read(&crate::protocol::json::Json::trusted(text)).map(Arc::new)
     }
 
     fn update(&self, _: &str, _: &[crate::protocol::input::InputAnswer], _: &CancelToken) -> Result<()> {

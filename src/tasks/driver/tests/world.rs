@@ -127,7 +127,7 @@ pub(super) fn read(id: &str, state: &str, interval: Option<Duration>) -> Task {
 }
 
 impl TaskWire for Server {
-    fn get(&self, id: &str, cancel: &CancelToken) -> Result<Task> {
+    fn get(&self, id: &str, _: Option<&Arc<Task>>, cancel: &CancelToken) -> Result<Arc<Task>> {
         if cancel.cancelled().is_some() {
             return Err(Error::new(Kind::Cancelled, "cancelled"));
         }
@@ -142,7 +142,7 @@ impl TaskWire for Server {
             return Err(Error::new(Kind::Io, "reset"));
         }
         if let Some(trouble) = (plan.trouble)(id, turn, life) {
-            return trouble;
+            return trouble.map(Arc::new);
         }
         let open = plan.ask_at.is_some_and(|at| life >= at) && job.answered.is_none_or(|at| turn <= at + plan.lag);
         let state = if life >= plan.work {
@@ -152,7 +152,7 @@ impl TaskWire for Server {
         } else {
             r#""status":"working""#
         };
-        Ok(read(id, state, plan.interval))
+        Ok(Arc::new(read(id, state, plan.interval)))
     }
 
     fn update(&self, id: &str, _answers: &[InputAnswer], _cancel: &CancelToken) -> Result<()> {

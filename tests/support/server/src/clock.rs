@@ -25,6 +25,11 @@ impl Clock {
         u64::try_from(at.saturating_duration_since(self.origin).as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// Microseconds of the wall clock at `at`.
+    pub(crate) fn wall_micros(&self, at: Instant) -> u64 {
+        u64::try_from((self.wall + at.saturating_duration_since(self.origin)).as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// `at` as `2026-07-28T12:34:56.789Z`.
     pub(crate) fn iso(&self, at: Instant) -> String {
         let wall = self.wall + at.saturating_duration_since(self.origin);

@@ -1,8 +1,12 @@
-//! The peer for benchmarks: `tools/call` and the polls of its jobs answered in one write, nothing recorded.
+//! The peer for benchmarks: `tools/call`, the polls of its jobs and the streams about them answered from what is ready,
+//! nothing recorded.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
+use crate::clock::now;
+use crate::fast_jobs::Listened;
 use crate::http;
 use crate::line::Line;
 use crate::wire::{Reader, find};
@@ -66,6 +70,10 @@ fn respond(line: &Line, request: &[u8], out: &mut Vec<u8>) -> bool {
     if let Some((id, state)) = id_of(request, b"\"tasks/get\"").zip(jobs.poll(request)) {
         return write(line, id, &format!(",{state}"), out);
     }
+    if let Some((id, told)) = id_of(request, b"\"subscriptions/listen\"").zip(jobs.listen(request)) {
+        listen(line, id, told);
+        return false;
+    }
     let mut reader = Reader::new(Replay { bytes: request, stream: &line.stream });
     matches!(reader.next(), Ok(Some(request)) if http::answer(line, &request))
 }
@@ -80,6 +88,40 @@ fn write(line: &Line, id: &[u8], result: &str, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(part);
     }
     line.write(out).is_ok()
+}
+
+/// Tells of the ends of jobs until the client leaves.
+fn listen(line: &Line, id: &[u8], told: Listened) {
+    let Listened { granted, mut ends } = told;
+    let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}"#, String::from_utf8_lossy(id));
+    let event = |method: &str, params: &str| {
+        format!(
+            "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{method}\",\"params\":{{{params},{meta}}}}}\n\n"
+        )
+    };
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+    let granted = format!(r#""notifications":{{"taskIds":{granted}}}"#);
+    let mut out = head.to_owned() + &event("subscriptions/acknowledged", &granted);
+    loop {
+        if !out.is_empty() && line.write(out.as_bytes()).is_err() {
+            return;
+        }
+        out.clear();
+        let wait = ends.front().map(|(at, _)| at.saturating_duration_since(now()).max(Duration::from_micros(1)));
+        // The client says nothing more; a read that ends before its time means that it has left.
+        if line.stream.set_read_timeout(wait).is_err() {
+            return;
+        }
+        match (&*line.stream).read(&mut [0; 64]) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let at = now();
+        while let Some((_, job)) = ends.pop_front_if(|(end, _)| *end <= at) {
+            out.extend(line.shared.jobs.ended(job).map(|params| event("tasks", &params)));
+        }
+    }
 }
 
 /// The id of a request of this method, as written; `None` leaves the request to the ordinary server.

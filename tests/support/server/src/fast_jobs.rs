@@ -1,14 +1,15 @@
-//! Long jobs for benchmarks: the tool `job` becomes a task, and each `tasks/get` is answered from a few numbers. What is
-//! measured is told by `GET /_control/jobs`: how many polls came, how many too early, how late the others were, and how
-//! long after its end a job was first seen to have ended.
+//! Long jobs for benchmarks: the tool `job` becomes a task, and each `tasks/get` is answered from a few numbers; so is
+//! `subscriptions/listen`, which tells of each end. What is measured is told by `GET /_control/jobs`: how many polls came,
+//! how many too early, how late the others were, how long after its end a job was first seen to have ended, and how many
+//! streams and news there were. The text of a job's result is the moment of its end, in microseconds of the wall clock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::clock::now;
+use crate::clock::{Clock, now};
 
 struct Job {
     begun: Instant,
@@ -19,6 +20,12 @@ struct Job {
     seen: bool,
 }
 
+impl Job {
+    fn end(&self) -> Option<Instant> {
+        self.life.map(|life| self.begun + life)
+    }
+}
+
 #[derive(Default)]
 struct Book {
     jobs: HashMap<u64, Job>,
@@ -27,11 +34,29 @@ struct Book {
     early: u64,
     late_us: Vec<u32>,
     seen_us: Vec<u32>,
+    streams: u64,
+    pushes: u64,
 }
 
 /// The jobs of a server.
-#[derive(Default)]
-pub(crate) struct FastJobs(Mutex<Book>);
+pub(crate) struct FastJobs {
+    book: Mutex<Book>,
+    clock: Clock,
+}
+
+impl Default for FastJobs {
+    fn default() -> Self {
+        Self { book: Mutex::default(), clock: Clock::start() }
+    }
+}
+
+/// What a stream tells.
+pub(crate) struct Listened {
+    /// The ids that are granted, as JSON.
+    pub(crate) granted: String,
+    /// The ends to come, soonest first.
+    pub(crate) ends: VecDeque<(Instant, u64)>,
+}
 
 impl FastJobs {
     /// The `result` of a call of `job`, whose text has the numbers `poll_ms` and, for one that ends, `life_ms`.
@@ -39,53 +64,89 @@ impl FastJobs {
         let at = now();
         let poll = number(call, b"\"poll_ms\":").unwrap_or(1000);
         let life = number(call, b"\"life_ms\":").map(Duration::from_millis);
-        let mut book = self.0.lock();
+        let mut book = self.book.lock();
         book.last += 1;
         let id = book.last;
-        book.jobs.insert(id, Job { begun: at, told: at, poll: Duration::from_millis(poll), life, seen: false });
-        state("task", id, poll, false)
+        let job = Job { begun: at, told: at, poll: Duration::from_millis(poll), life, seen: false };
+        let seed = self.state(id, &job, false);
+        book.jobs.insert(id, job);
+        format!(r#""result":{{"resultType":"task",{seed}}}}}"#)
     }
 
     /// The `result` of `tasks/get`; `None` for a job that is not there.
     pub(crate) fn poll(&self, request: &[u8]) -> Option<String> {
         let at = now();
         let id = number(request, b"\"taskId\":\"job-")?;
-        let mut book = self.0.lock();
+        let mut book = self.book.lock();
         let job = book.jobs.get_mut(&id)?;
         let gap = at.saturating_duration_since(std::mem::replace(&mut job.told, at));
         let late = gap.checked_sub(job.poll);
-        let ended = job.life.is_some_and(|life| at >= job.begun + life);
-        let first = ended && !std::mem::replace(&mut job.seen, true);
-        let after = job.life.map(|life| at.saturating_duration_since(job.begun + life));
-        let poll = job.poll.as_millis();
+        let ended = job.end().filter(|end| at >= *end);
+        let first = ended.is_some() && !std::mem::replace(&mut job.seen, true);
+        let state = self.state(id, job, ended.is_some());
         book.polls += 1;
         match late {
             Some(late) => book.late_us.push(micros(late)),
             None => book.early += 1,
         }
-        if let (true, Some(after)) = (first, after) {
-            book.seen_us.push(micros(after));
+        if let (true, Some(end)) = (first, ended) {
+            book.seen_us.push(micros(at.saturating_duration_since(end)));
         }
-        Some(state("complete", id, u64::try_from(poll).unwrap_or(u64::MAX), ended))
+        Some(format!(r#""result":{{"resultType":"complete",{state}}}}}"#))
+    }
+
+    /// What a `subscriptions/listen` is told of; `None` where it asks for no job of ours.
+    pub(crate) fn listen(&self, request: &[u8]) -> Option<Listened> {
+        const ID: &[u8] = b"\"job-";
+        let from = crate::wire::find(request, b"\"taskIds\":[")?;
+        let mut rest = &request[from..];
+        let (mut granted, mut ends, at) = (Vec::new(), Vec::new(), now());
+        let mut book = self.book.lock();
+        while let Some(id) = number(rest, ID) {
+            rest = &rest[crate::wire::find(rest, ID)? + ID.len()..];
+            let Some(job) = book.jobs.get(&id) else { continue };
+            granted.push(format!("\"job-{id}\""));
+            ends.extend(job.end().filter(|end| *end > at).map(|end| (end, id)));
+        }
+        if granted.is_empty() {
+            return None;
+        }
+        book.streams += 1;
+        ends.sort_unstable();
+        Some(Listened { granted: format!("[{}]", granted.join(",")), ends: ends.into() })
+    }
+
+    /// The members of the `params` of `notifications/tasks` about a job that has ended.
+    pub(crate) fn ended(&self, id: u64) -> Option<String> {
+        let mut book = self.book.lock();
+        book.pushes += 1;
+        let job = book.jobs.get_mut(&id)?;
+        job.seen = true;
+        Some(self.state(id, job, true))
     }
 
     /// The figures so far, which begin anew.
     pub(crate) fn figures(&self) -> Value {
-        let mut book = self.0.lock();
-        let (polls, early) = (std::mem::take(&mut book.polls), std::mem::take(&mut book.early));
-        let (late, seen) = (std::mem::take(&mut book.late_us), std::mem::take(&mut book.seen_us));
-        json!({"jobs": book.jobs.len(), "polls": polls, "early": early, "late_ms": spread(late), "seen_after_ms": spread(seen)})
+        let mut book = self.book.lock();
+        let fresh = Book { jobs: std::mem::take(&mut book.jobs), last: book.last, ..Book::default() };
+        let Book { polls, early, late_us, seen_us, streams, pushes, .. } = std::mem::replace(&mut *book, fresh);
+        json!({"jobs": book.jobs.len(), "polls": polls, "early": early, "late_ms": spread(late_us),
+            "seen_after_ms": spread(seen_us), "streams": streams, "pushes": pushes})
     }
-}
 
-fn state(result_type: &str, id: u64, poll: u64, ended: bool) -> String {
-    let (status, result) = match ended {
-        true => ("completed", r#","result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#),
-        false => ("working", ""),
-    };
-    format!(
-        r#""result":{{"resultType":"{result_type}","taskId":"job-{id}","status":"{status}","createdAt":"2026-01-01T00:00:00Z","#
-    ) + &format!(r#""lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":{poll}{result}}}}}"#)
+    fn state(&self, id: u64, job: &Job, ended: bool) -> String {
+        let poll = job.poll.as_millis();
+        let when = r#""createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null"#;
+        let head = format!(r#""taskId":"job-{id}",{when},"pollIntervalMs":{poll},"status":"#);
+        match job.end().filter(|_| ended) {
+            Some(end) => {
+                let end = self.clock.wall_micros(end);
+                let result = format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":"{end}"}}]}}"#);
+                format!(r#"{head}"completed","result":{result}"#)
+            }
+            None => head + "\"working\"",
+        }
+    }
 }
 
 fn micros(time: Duration) -> u32 {
@@ -122,6 +183,7 @@ mod tests {
     fn a_job_counts_its_polls_and_tells_its_end_once() {
         let jobs = FastJobs::default();
         let seed = jobs.start(br#"{"arguments":{"poll_ms":0,"life_ms":0}}"#);
+        assert!(serde_json::from_str::<serde_json::Value>(&format!("{{{seed}")).is_ok(), "{seed}");
         assert!(seed.contains(r#""taskId":"job-1""#) && seed.contains(r#""status":"working""#), "{seed}");
         for _ in 0..2 {
             assert!(jobs.poll(br#"{"taskId":"job-1"}"#).is_some_and(|text| text.contains("completed")));
@@ -133,5 +195,22 @@ mod tests {
         assert_eq!((&figures["polls"], &figures["early"]), (&3.into(), &1.into()));
         assert_eq!((&figures["seen_after_ms"]["count"], &figures["late_ms"]["count"]), (&1.into(), &2.into()));
         assert_eq!(jobs.figures()["polls"], 0);
+    }
+
+    #[test]
+    fn a_stream_is_told_of_the_ends_to_come() {
+        let jobs = FastJobs::default();
+        for life in [r#","life_ms":2000"#, r#","life_ms":1000"#, "", r#","life_ms":0"#] {
+            jobs.start(format!(r#"{{"poll_ms":1{life}}}"#).as_bytes());
+        }
+        let told = jobs.listen(br#"{"taskIds":["job-1","job-2","job-3","job-4","job-5","other"]}"#).unwrap();
+        assert_eq!(told.granted, r#"["job-1","job-2","job-3","job-4"]"#);
+        assert_eq!(told.ends.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [2, 1]);
+        assert!(
+            jobs.ended(2).is_some_and(|text| text.starts_with(r#""taskId":"job-2","#) && text.contains("completed"))
+        );
+        assert!(jobs.listen(br#"{"taskIds":["other"]}"#).is_none() && jobs.listen(b"{}").is_none());
+        let figures = jobs.figures();
+        assert_eq!((&figures["streams"], &figures["pushes"], &figures["jobs"]), (&1.into(), &1.into(), &4.into()));
     }
 }
