@@ -4,7 +4,8 @@
 //!            events                         actions, in order
 //! wire ----------------.              .---> ledger    (record stands before what announces it)
 //! host --answer,cancel--> entry{machine} -> host      (announce, ask, withdraw)
-//! clock -> schedule -due-'            |---> pool -> wire (get, update, cancel on bounded workers)
+//! clock -> schedule -due-'            |---> letters -> wire (get over a channel, without a thread)
+//!                                     |---> pool -> wire (get, update, cancel on bounded workers)
 //!              ^---------- wake at ---'
 //! ```
 //!

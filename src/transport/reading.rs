@@ -101,7 +101,10 @@ impl<R: Read + Handle> Reading<R> {
             if let Some(end) = self.read_alone(stop) {
                 break end;
             }
-            self.linger();
+            // Whoever was refused between the last look and the letting go waits for this thread.
+            if !self.asked.load(Ordering::SeqCst) {
+                self.linger();
+            }
         };
         self.over.store(true, Ordering::Release);
         let half = self.half.lock().take();
@@ -125,7 +128,7 @@ impl<R: Read + Handle> Reading<R> {
             if let Piece::End(fault) = half.read() {
                 return Some(fault);
             }
-            if self.asked.swap(false, Ordering::AcqRel) {
+            if self.asked.swap(false, Ordering::SeqCst) {
                 let now = self.clock.now();
                 let quick = last.is_some_and(|last| now.saturating_duration_since(last) < LINGER);
                 last = Some(now);
@@ -192,10 +195,11 @@ mod turn {
             if self.over.load(Ordering::Acquire) {
                 return None;
             }
-            let Some(half) = self.half.try_lock() else {
-                self.asked.store(true, Ordering::Release);
-                return None;
-            };
+            // Once more after the word is left: either it is free by now, or who has it sees the word when letting go.
+            let half = self.half.try_lock().or_else(|| {
+                self.asked.store(true, Ordering::SeqCst);
+                self.half.try_lock()
+            })?;
             self.led.store(true, Ordering::Release);
             Some(Box::new(Held { reading: self, half, stop, bell }))
         }

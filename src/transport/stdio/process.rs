@@ -15,9 +15,11 @@ use crate::os::WakeHandle;
 use crate::os::pipe::set_nonblocking;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
+#[cfg(unix)]
+use crate::transport::Turn;
 use crate::transport::lines::{LineWriter, pump};
 use crate::transport::reading::{Bell, Reading};
-use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent, Turn};
+use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
 
 /// After the exit: what may still stand in the pipes is read this long. Whoever holds them open then is a grandchild.
 const DRAIN: Duration = Duration::from_millis(250);
