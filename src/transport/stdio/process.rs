@@ -11,7 +11,6 @@ use super::stderr::Tail;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{ChildEnd, Error};
 use crate::os::WakeHandle;
-use crate::os::pipe::set_nonblocking;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
 use crate::transport::framing::Framer;
@@ -75,8 +74,7 @@ impl Process {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let made = WakeHandle::new().and_then(|stop| match pipes {
             (Some(input), Some(output), Some(errors)) => {
-                set_nonblocking(&input)?;
-                Ok((stop, input, output, errors))
+                Ok((stop, LineWriter::new(input, clock.clone())?, output, errors))
             }
             _ => Err(std::io::Error::other("a pipe is missing")),
         });
@@ -90,7 +88,7 @@ impl Process {
         };
         let process = Arc::new(Self {
             tree,
-            input: LineWriter::new(input, clock.clone()),
+            input,
             stop,
             tail: Mutex::default(),
             clock,
@@ -124,11 +122,10 @@ impl Process {
         spawn.spawn("mcp-child", Box::new(move || process.watch()))
     }
 
-    fn read_output(&self, mut output: ChildStdout, line_bytes: usize, receiver: &dyn Receiver) {
+    fn read_output(&self, output: ChildStdout, line_bytes: usize, receiver: &dyn Receiver) {
         let mut framer = Framer::new(line_bytes);
-        let fault = pump(&mut output, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
+        let fault = pump(output, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
         deliver_rest(&mut framer, receiver);
-        drop(output);
         self.change(|state| state.reading -= 1);
         // A server may end by closing its output and exiting (`basic/transports/stdio`, "Shutdown").
         if self.wait_for(Some(GOODBYE), |state| state.exit.is_some()) {
@@ -142,9 +139,9 @@ impl Process {
         self.end(Some(OWN_GRACE));
     }
 
-    fn read_errors(&self, mut errors: ChildStderr, receiver: &dyn Receiver) {
+    fn read_errors(&self, errors: ChildStderr, receiver: &dyn Receiver) {
         let mut lines = Vec::new();
-        let fault = pump(&mut errors, &self.stop, |bytes| {
+        let fault = pump(errors, &self.stop, |bytes| {
             self.tail.lock().feed(bytes, |line| lines.push(line.to_owned()));
             lines.drain(..).for_each(|line| receiver.stderr(&line));
         });
