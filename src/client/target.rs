@@ -258,10 +258,10 @@ fn reach_bare(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn
 }
 
 fn socket(url: &str, line_bytes: usize, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Box<dyn Dial>> {
-    #[cfg(unix)]
-    use crate::transport::socket::SocketDial as LocalDial;
     #[cfg(windows)]
     use crate::transport::named_pipe::PipeDial as LocalDial;
+    #[cfg(unix)]
+    use crate::transport::socket::SocketDial as LocalDial;
     Ok(Box::new(LocalDial::new(url, line_bytes, clock.clone(), spawn.clone())?))
 }
 

@@ -134,8 +134,7 @@ mod tests {
         // This test program lists no test and ends.
         let program = std::env::current_exe().unwrap();
         let mut lister = std::process::Command::new(program);
-        let mut child =
-            lister.args(["--list", "no such test"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let mut child = lister.args(["--list", "no such test"]).stdout(std::process::Stdio::null()).spawn().unwrap();
         let world = me.split(' ').next().unwrap();
         child.wait().unwrap();
         assert!(is_gone(&format!("{world} {} 12345", child.id())));

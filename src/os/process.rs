@@ -2,10 +2,10 @@
 
 use std::process::ExitStatus;
 
-#[cfg(unix)]
-pub(crate) use posix::{Tree, prepare};
 #[cfg(windows)]
 pub(crate) use super::job::{Tree, prepare};
+#[cfg(unix)]
+pub(crate) use posix::{Tree, prepare};
 
 /// How the child itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

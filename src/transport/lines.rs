@@ -104,10 +104,10 @@ impl<W: Handle> LineWriter<W> {
                 Err(fault) => fault,
             };
             let sent = if done > 0 || outlet.is_busy() { begun } else { Sent::No };
-            match fault.kind() {
-                ErrorKind::WouldBlock => self.look(scope, sent).map_err(|fault| (done, fault))?,
-                ErrorKind::Interrupted => {}
-                _ => return Err((done, lost(sent, &fault))),
+            if fault.kind() == ErrorKind::WouldBlock {
+                self.look(scope, sent).map_err(|fault| (done, fault))?;
+            } else if fault.kind() != ErrorKind::Interrupted {
+                return Err((done, lost(sent, &fault)));
             }
         }
         Ok(())
@@ -145,7 +145,11 @@ pub(super) fn line_of(message: &str) -> Vec<u8> {
 }
 
 /// Reads until the end, an error (its words), or the stop (`None` for a clean end of either kind).
-pub(super) fn pump(source: impl Handle + Read, stop: &WakeHandle, mut take: impl FnMut(&[u8])) -> Option<std::io::Error> {
+pub(super) fn pump(
+    source: impl Handle + Read,
+    stop: &WakeHandle,
+    mut take: impl FnMut(&[u8]),
+) -> Option<std::io::Error> {
     let mut inlet = match Inlet::new(source) {
         Ok(inlet) => inlet,
         Err(fault) => return Some(fault),
