@@ -220,6 +220,14 @@ impl Error {
         self
     }
 
+    /// The same error with what the host may do about it in its message.
+    #[must_use]
+    pub fn with_advice(mut self, advice: &str) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.message = format!("{}: {advice}", inner.message).into();
+        self
+    }
+
     /// The same error with the end of the server's process that it came from.
     #[must_use]
     pub fn with_child(mut self, end: ChildEnd) -> Self {

@@ -120,7 +120,7 @@ fn peak() -> String {
 
 fn limits() -> Value {
     json!({"limits": {"message_bytes": CAP, "sse_event_bytes": CAP, "stdio_line_bytes": CAP},
-        "timeouts": {"idle_ms": -1, "total_ms": -1}})
+        "timeouts": {"idle_ms": -1, "total_ms": -1, "probe_ms": 60_000}})
 }
 
 /// A server of two answers, which costs nothing: `server/discover`, and a text as long as was asked for.

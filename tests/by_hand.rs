@@ -11,7 +11,7 @@ use mcpnative::ffi::snapshot::{mcp_snapshot_free, mcp_snapshot_text};
 use mcpnative::ffi::status::{MCP_E_INPUT_REQUIRED, MCP_OK};
 use mcpnative::ffi::task::{mcp_task_free, mcp_task_update, mcp_task_wait};
 
-const PATIENCE: i64 = 20_000;
+const PATIENCE: i64 = 60_000;
 
 #[test]
 fn a_task_that_asks_ends_the_wait_and_not_the_task() {

@@ -122,6 +122,7 @@ fn an_answer_that_does_not_come_holds_the_clock_up_no_longer_than_the_wait() {
     let client = Client::ready(&server, json!({}));
     let task = client.task("job", json!({}));
     assert_eq!(mcp_clock_advance(3 * HOUR, 0), MCP_S_TIMEOUT);
+    assert!(server.wait_requests("tasks/get", 1, PATIENCE));
     assert_eq!(mcp_clock_advance(0, 20), MCP_S_TIMEOUT, "it is under way still");
     assert_eq!(server.count_of("tasks/get"), 1, "what fell due is handed out once");
     server.open_gate("gate");

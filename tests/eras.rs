@@ -82,13 +82,15 @@ fn br_16_a_session_that_the_server_forgets_is_started_anew() {
         assert_eq!(server.counter("n"), 1, "{status}: run once");
         assert_eq!(server.count_of("initialize"), 2, "{status}");
     }
+    let log = log();
     let server = legacy(json!({"lose_all": true}));
     let client = Client::ready(&server, json!({}));
     let failure = client.run("echo", json!({})).unwrap_err();
     assert_eq!(failure.http_status, Some(404), "{failure:?}");
-    // One by the call; the GET stream may have found its own session lost meanwhile.
+    // One to connect, one by the call, and at most two by the event stream: nobody asks without end.
+    log.expect("the stream is given up");
     let tries = server.count_of("initialize");
-    assert!((2..=3).contains(&tries), "{tries}");
+    assert!((2..=4).contains(&tries), "{tries}");
 }
 
 #[test]
@@ -162,12 +164,12 @@ fn what_the_host_refuses_is_refused_and_the_call_goes_on() {
 #[test]
 fn the_limits_of_a_call_stand_still_while_its_question_is_open() {
     let server = legacy(json!({}));
-    let more = json!({"timeouts": {"idle_ms": 400, "total_ms": 800}});
+    let more = json!({"timeouts": {"idle_ms": 1_500, "total_ms": 2_000}});
     let client = opened(&server, more, |client| client.record(&ASKING));
     let call = client.start("ask_elicitation", json!({}), json!({}));
     let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
     let asked = now_ms();
-    until("longer than both limits", || now_ms() - asked > 1_200);
+    until("longer than both limits", || now_ms() - asked > 2_500);
     assert_eq!(input.reply(&json!({"answer": "yes"})), Ok(MCP_OK));
     assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
 }

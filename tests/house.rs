@@ -162,8 +162,8 @@ fn has_word(code: &str, what: &str) -> bool {
 
 #[test]
 fn http_is_spoken_in_one_room() {
-    only("ureq::", &|name| name.starts_with("src/transport/http/"));
-    only("ureq::Agent", &|name| name == "src/transport/http/agents.rs");
+    only("ureq_proto::", &|name| name.starts_with("src/transport/http/"));
+    only("ureq_proto::client", &|name| name == "src/transport/http/wire.rs");
     only("rustls::", &|name| name.starts_with("src/transport/http/tls"));
 }
 

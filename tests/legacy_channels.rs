@@ -341,3 +341,30 @@ fn br_10_a_silent_server_is_legacy_on_each_channel_and_a_late_answer_is_dropped(
         );
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn tasks_are_polled_on_either_channel_without_a_worker() {
+    let workers = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        // A thread may end while it is looked at.
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        tasks.map(|task| name(task.unwrap())).filter(|name| name.trim() == "mcp-poll").count()
+    };
+    let script = json!({"options": {"era": "legacy", "legacy": {"tasks": {"status": "none"}}}});
+    on_each(
+        "polls",
+        script,
+        json!({"era": "legacy"}),
+        |_| {},
+        |name, client, local| {
+            let idle = workers();
+            let endless = json!({"steps": 1, "step_ms": 3_600_000, "poll_ms": 100});
+            let tasks: Vec<Task> = (0..30).map(|_| client.task("slow_job", endless.clone())).collect();
+            until("some polls", || local.lines_with("tasks/get") >= 150);
+            assert!(workers() <= idle, "{name}");
+            assert_eq!(tasks[0].cancel(), MCP_OK, "{name}");
+            assert_eq!(tasks[0].end().reason(), "cancelled", "{name}");
+        },
+    );
+}

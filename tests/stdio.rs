@@ -166,7 +166,7 @@ fn server(args: &[&str]) -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stdio_server.py");
     let mut all = vec!["-S", "-E", script];
     all.extend(args);
-    json!({"command": "python3", "args": all, "timeouts": {"close_ms": 10_000}})
+    json!({"command": "python3", "args": all, "timeouts": {"close_ms": 10_000, "probe_ms": 60_000}})
 }
 
 fn scratch(name: &str) -> PathBuf {

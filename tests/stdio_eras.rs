@@ -27,18 +27,18 @@ fn br_10_every_answer_to_the_probe_that_is_not_modern_leads_to_initialize() {
     let only = json!({"era": "legacy"});
     for (name, script) in [
         ("a-silent", json!({"options": {"era": "legacy", "legacy": {"early": "silent"}}})),
-        ("a-late", probe(only.clone(), json!({"delay_ms": 900, "error": {"code": -32601, "message": "late"}}))),
+        ("a-late", probe(only.clone(), json!({"delay_ms": 2_500, "error": {"code": -32601, "message": "late"}}))),
         ("b", json!({"options": only})),
         ("c", probe(only.clone(), json!({"error": {"code": -32602, "message": "Invalid request parameters"}}))),
         ("d", probe(only.clone(), json!({"error": {"code": -32600, "message": "no"}, "id": "null"}))),
     ] {
         let server = Local::new(name, script);
         let client =
-            server.ready(json!({"timeouts": {"probe_ms": if name.starts_with('a') { 300 } else { 20_000 }}}), |_| {});
+            server.ready(json!({"timeouts": {"probe_ms": if name.starts_with('a') { 1_500 } else { 20_000 }}}), |_| {});
         assert_eq!(era_of(&client), "legacy", "{name}");
         assert_eq!(client.server().text(MCP_SERVER_VERSION).as_deref(), Some("2025-11-25"), "{name}");
         assert!(client.tool_names().unwrap().contains(&"echo".to_owned()), "{name}");
-        client.run("sleep", json!({"ms": 800})).unwrap();
+        client.run("sleep", json!({"ms": 1_500})).unwrap();
         drop(client);
         // Before initialize a legacy server hears nothing but the probe.
         let heard = server.heard();

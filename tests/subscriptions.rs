@@ -142,12 +142,13 @@ fn br_46_h_a_cut_is_lost_then_active_again_with_a_gap() {
 #[test]
 fn br_46_i_comments_and_silence_are_fine_however_long() {
     let server = TestServer::start(Script::new().options(json!({"keep_alive_ms": 40})));
-    let client = Client::recording(&server, json!({"timeouts": {"idle_ms": 400, "total_ms": 1200}}), &[MCP_EVENT_ANY]);
+    let client =
+        Client::recording(&server, json!({"timeouts": {"idle_ms": 1_000, "total_ms": 2_000}}), &[MCP_EVENT_ANY]);
     let silent = client.subscribe(json!({"toolsListChanged": true}), "");
     // The host's own limit for silence: comments are no silence.
-    let watched = client.subscribe(json!({"toolsListChanged": true}), r#"{"idle_ms": 300}"#);
+    let watched = client.subscribe(json!({"toolsListChanged": true}), r#"{"idle_ms": 1000}"#);
     client.events.nth(MCP_EVENT_SUBSCRIPTION, 2);
-    let slept = client.tool_run("sleep", r#"{"ms": 1500}"#, r#"{"total_ms": -1, "idle_ms": -1}"#, PATIENCE_MS);
+    let slept = client.tool_run("sleep", r#"{"ms": 2500}"#, r#"{"total_ms": -1, "idle_ms": -1}"#, PATIENCE_MS);
     assert_eq!(slept.0, Ok(MCP_OK));
     server.announce("tools");
     client.events.nth(MCP_EVENT_NOTIFICATION, 2);

@@ -212,7 +212,7 @@ fn every_outcome_comes_out_of_a_check_as_a_tool_result() {
 #[test]
 fn a_check_polls_each_due_task_once_where_nobody_else_does() {
     let server = lives(vec![
-        json!({"tool": "job", "id": "j", "seed": {"pollIntervalMs": 150}, "polls": [{"task": {"pollIntervalMs": 150}}, {"http_status": 503}, done("x")]}),
+        json!({"tool": "job", "id": "j", "seed": {"pollIntervalMs": 2_000}, "polls": [{"task": {"pollIntervalMs": 150}}, {"http_status": 503}, done("x")]}),
         json!({"tool": "later", "id": "l", "seed": {"pollIntervalMs": 60000}, "polls": [done("x")]}),
     ]);
     let client = Client::ready(&server, json!({"tasks": {"auto_poll": false}}));

@@ -44,7 +44,7 @@ fn one_poll_in_ten_fails_in_ten_ways_and_no_task_is_lost() {
         json!({"tool": format!("job{n}"), "id": format!("t{n}"), "seed": {"pollIntervalMs": POLL_MS}, "polls": polls})
     };
     let server = TestServer::start((0..10).map(life).fold(Script::new(), Script::task));
-    let client = Client::ready(&server, json!({"timeouts": {"total_ms": 400}}));
+    let client = Client::ready(&server, json!({"timeouts": {"total_ms": 1_000}}));
     let tasks: Vec<Task> = (0..10).map(|n| client.task(&format!("job{n}"), json!({}))).collect();
     for (n, task) in tasks.iter().enumerate() {
         let end = task.end();

@@ -124,6 +124,11 @@ type
     property Mode: TMcpEventThread read FMode;
   end;
 
+{ mcp_task_wait_many that delivers the events of these channels while it waits, where this thread has to. Channels[i] is
+  that of Tasks[i]. }
+function McpWaitTasks(const Channels: array of TMcpChannel; const Tasks: array of PMcpTask; UntilWhat: Integer;
+  WaitMs: Int64; out Index: NativeUInt): Integer;
+
 { Delivers what waits for the main thread, waiting at most WaitMs for the first. For programs without a message loop; call it
   on the main thread. True when something was run. }
 function McpPump(WaitMs: Integer = 50): Boolean;
@@ -624,6 +629,58 @@ begin
     mcp_snapshot_free(Snapshot);
     Snapshot := nil;
     Pump(Left);
+  end;
+end;
+
+function McpWaitTasks(const Channels: array of TMcpChannel; const Tasks: array of PMcpTask; UntilWhat: Integer;
+  WaitMs: Int64; out Index: NativeUInt): Integer;
+var
+  Ours: array of TMcpChannel; { those that this thread delivers for, each once }
+  I, J, N: Integer;
+  Started, Left: Int64;
+begin
+  Index := 0;
+  N := 0;
+  Ours := nil;
+  SetLength(Ours, Length(Channels));
+  for I := 0 to High(Channels) do
+  begin
+    J := 0;
+    while (J < N) and (Ours[J] <> Channels[I]) do
+      Inc(J);
+    if (J = N) and Channels[I].Delivers then
+    begin
+      Ours[N] := Channels[I];
+      Inc(N);
+    end;
+  end;
+  if N = 0 then
+  begin
+    Result := mcp_task_wait_many(@Tasks[0], Length(Tasks), UntilWhat, WaitMs, @Index);
+    Exit;
+  end;
+  for I := 0 to N - 1 do
+    Ours[I].AddRef; { a handler may free a client }
+  try
+    Started := McpTicks;
+    while True do
+    begin
+      Result := mcp_task_wait_many(@Tasks[0], Length(Tasks), UntilWhat, 0, @Index);
+      Left := 100;
+      if WaitMs >= 0 then
+        Left := Min(Left, Started + WaitMs - McpTicks);
+      if (Result <> MCP_S_TIMEOUT) or (Left <= 0) then
+        Break;
+      for I := 0 to N - 1 do
+        if Ours[I].Delivers then
+          Ours[I].Pump(Max(1, Left div N));
+    end;
+    for I := 0 to N - 1 do
+      if Ours[I].Delivers then
+        Ours[I].Drain(MaxInt);
+  finally
+    for I := 0 to N - 1 do
+      Ours[I].Release;
   end;
 end;
 

@@ -313,10 +313,11 @@ type
     function TasksUpdate(const TaskId, ResponsesJson: string; WaitMs: Int64 = 60000): Boolean;
     { Asks the server to stop; the task is followed to its real end. Does not wait. False: ended already. }
     function TasksCancel(const TaskId: string): Boolean;
-    { The tasks that have not ended. ToolCallId narrows. Waits for nothing. }
-    function TaskList(const ToolCallId: string = ''): TMcpTaskInfos;
+    { The tasks that have not ended. ToolCallId narrows, and ContextJson to those whose context has these members with
+      these values. Waits for nothing. }
+    function TaskList(const ToolCallId: string = ''; const ContextJson: string = ''): TMcpTaskInfos;
     { Polls each task that is due once and gives what has finished since, as a JSON array. Blocks. For a chat loop. }
-    function Check(WaitMs: Int64 = 60000; const ToolCallId: string = ''): string;
+    function Check(WaitMs: Int64 = 60000; const ToolCallId: string = ''; const ContextJson: string = ''): string;
     { The network came back, the machine woke: try again now. }
     procedure Poke;
     { Counters, JSON. }
@@ -1241,26 +1242,29 @@ begin
   end;
 end;
 
-function Filter(const ToolCallId: string): UTF8String;
+function Filter(const ToolCallId, ContextJson: string): UTF8String;
 var
   O: TMcpJsonObject;
 begin
   Result := '';
-  if ToolCallId = '' then
+  if (ToolCallId = '') and (ContextJson = '') then
     Exit;
   O.Clear;
-  O.Put('tool_call_id', ToolCallId);
+  if ToolCallId <> '' then
+    O.Put('tool_call_id', ToolCallId);
+  if ContextJson <> '' then
+    O.PutRaw('context', McpUtf8(ContextJson));
   Result := O.Text;
 end;
 
-function TMcpClient.TaskList(const ToolCallId: string): TMcpTaskInfos;
+function TMcpClient.TaskList(const ToolCallId, ContextJson: string): TMcpTaskInfos;
 var
   Narrow: UTF8String;
   Text: PMcpText;
   Items: TMcpJsonTexts;
   I: Integer;
 begin
-  Narrow := Filter(ToolCallId);
+  Narrow := Filter(ToolCallId, ContextJson);
   McpCheck(mcp_client_tasks(Live.Client, McpPtr(Narrow), Length(Narrow), Text));
   Items := McpJsonItems(TakeText(Text));
   Result := nil;
@@ -1279,12 +1283,12 @@ begin
   end;
 end;
 
-function TMcpClient.Check(WaitMs: Int64; const ToolCallId: string): string;
+function TMcpClient.Check(WaitMs: Int64; const ToolCallId, ContextJson: string): string;
 var
   Narrow: UTF8String;
   Text: PMcpText;
 begin
-  Narrow := Filter(ToolCallId);
+  Narrow := Filter(ToolCallId, ContextJson);
   McpCheck(mcp_client_check(Live.Client, McpPtr(Narrow), Length(Narrow), WaitMs, Text));
   Result := McpStr(TakeText(Text));
 end;

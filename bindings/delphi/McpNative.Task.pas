@@ -117,6 +117,12 @@ type
 function McpTaskStatusName(Status: TMcpTaskStatus): string;
 function McpTaskReasonName(Reason: TMcpTaskReason): string;
 
+{ Waits for one of the tasks and delivers events meanwhile: the first of the list that has ended or, with "manual" input,
+  asks something (see IsTerminal); nil when WaitMs ran out. They may belong to several clients. -1 = no limit. }
+function McpWaitAny(const Tasks: array of TMcpTask; WaitMs: Int64 = -1): TMcpTask;
+{ The same until all have ended. False when WaitMs ran out or one asks. }
+function McpWaitAll(const Tasks: array of TMcpTask; WaitMs: Int64 = -1): Boolean;
+
 implementation
 
 function McpTaskStatusName(Status: TMcpTaskStatus): string;
@@ -131,6 +137,49 @@ const
   Names: array[TMcpTaskReason] of string = ('none', 'completed', 'failed', 'cancelled', 'expired', 'unknown', 'closed');
 begin
   Result := Names[Reason];
+end;
+
+{ The status, and the place in the list that it is about. }
+function WaitMany(const Tasks: array of TMcpTask; UntilWhat: Integer; WaitMs: Int64; out Place: Integer): Integer;
+var
+  Channels: array of TMcpChannel;
+  Handles: array of PMcpTask;
+  I: Integer;
+  Index: NativeUInt;
+begin
+  Channels := nil;
+  Handles := nil;
+  SetLength(Channels, Length(Tasks));
+  SetLength(Handles, Length(Tasks));
+  for I := 0 to High(Tasks) do
+  begin
+    Channels[I] := Tasks[I].FChannel;
+    Handles[I] := Tasks[I].FHandle;
+  end;
+  Result := McpWaitTasks(Channels, Handles, UntilWhat, WaitMs, Index);
+  Place := Integer(Index);
+  if Result <> MCP_E_INPUT_REQUIRED then
+    McpCheck(Result);
+end;
+
+function McpWaitAny(const Tasks: array of TMcpTask; WaitMs: Int64): TMcpTask;
+var
+  Place: Integer;
+begin
+  Result := nil;
+  if (Length(Tasks) = 0) or (WaitMany(Tasks, MCP_WAIT_ANY, WaitMs, Place) = MCP_S_TIMEOUT) then
+    Exit;
+  Result := Tasks[Place];
+  Result.Reload;
+end;
+
+function McpWaitAll(const Tasks: array of TMcpTask; WaitMs: Int64): Boolean;
+var
+  I, Place: Integer;
+begin
+  Result := (Length(Tasks) = 0) or (WaitMany(Tasks, MCP_WAIT_ALL, WaitMs, Place) = MCP_OK);
+  for I := 0 to High(Tasks) do
+    Tasks[I].Reload;
 end;
 
 constructor TMcpTask.Adopt(Channel: TMcpChannel; Handle: PMcpTask; Snapshot: PMcpSnapshot);

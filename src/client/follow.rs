@@ -21,14 +21,14 @@ use crate::protocol::limits::too_large;
 use crate::protocol::method;
 use crate::protocol::subscription::{TASK_IDS, texts_of};
 use crate::protocol::task::{NOTIFICATION, Task};
-use crate::session::{Note, Request, Session, SubscriptionState};
+use crate::session::{Hear, Landing, Note, Request, Session, SubscriptionState};
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Verdict;
 use crate::tasks::ledger::TaskAbout;
 use crate::tasks::ledger::written::export;
 use crate::tasks::snapshot::Snapshot;
-use crate::tasks::{Announcement, EndReason, Heard, TaskHost, TaskWire};
-use crate::transport::Scope;
+use crate::tasks::{Announcement, Done, EndReason, Heard, OnItsWay, Reply, TaskHost, TaskWire};
+use crate::transport::{Scope, Unawaited};
 
 /// The server's side of a client's tasks.
 pub(crate) struct Wire {
@@ -49,35 +49,56 @@ impl Wire {
         cancel: &CancelToken,
         trip: impl FnOnce(&Scope<'_>, &mut dyn FnMut(Note)) -> Result<T>,
     ) -> Result<T> {
-        let scope = Scope {
-            cancel,
-            total: Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total),
-            idle: self.timeouts.idle,
-            connect: self.timeouts.connect,
-        };
-        let mut notes = |note: Note| match note {
-            Note::Oddity(line) => log(LogLevel::Warn, || line),
-            // A change of a list may be told on any stream.
-            Note::Other { method, params } => self.session.hear(&method, &params),
-            // What it says of a task is said again by the next poll.
-            Note::Task(_)
-            | Note::Progress(_)
-            | Note::ProgressOf { .. }
-            | Note::Log(_)
-            | Note::Asked(_)
-            | Note::Withdrawn(_)
-            | Note::Subscription(_)
-            | Note::Stderr(_) => {}
-        };
+        let Timeouts { idle, connect, .. } = self.timeouts;
+        let scope = Scope { cancel, total: self.total(), idle, connect };
+        let mut notes = |note: Note| hear(&self.session, note);
         trip(&scope, &mut notes)
     }
-}
 
-impl Wire {
+    fn total(&self) -> Deadline {
+        Deadline::after(self.clock.now(), self.timeouts.total, Budget::Total)
+    }
+
     fn read(&self, raw: &Json) -> Result<Task> {
         let task = Task::read(raw)?;
         check_questions(&task, self.most_questions)?;
         Ok(task)
+    }
+}
+
+/// What is said beside the answer to a round trip of a task's.
+fn hear(session: &Session, note: Note) {
+    match note {
+        Note::Oddity(line) => log(LogLevel::Warn, || line),
+        // A change of a list may be told on any stream.
+        Note::Other { method, params } => session.hear(&method, &params),
+        // What it says of a task is said again by the next poll.
+        Note::Task(_)
+        | Note::Progress(_)
+        | Note::ProgressOf { .. }
+        | Note::Log(_)
+        | Note::Asked(_)
+        | Note::Withdrawn(_)
+        | Note::Subscription(_)
+        | Note::Stderr(_) => {}
+    }
+}
+
+/// A poll that holds no thread.
+struct Begun {
+    sent: Arc<dyn Unawaited>,
+    limit: Deadline,
+}
+
+impl OnItsWay for Begun {
+    fn deadline(&self) -> Deadline {
+        self.limit
+    }
+
+    fn expire(&self) {
+        if let Deadline::At(_, budget) = self.limit {
+            self.sent.expire(budget);
+        }
     }
 }
 
@@ -86,6 +107,32 @@ impl TaskWire for Wire {
         let task = self.trip(cancel, |scope, mut notes| self.session.task_get(task_id, scope, &mut notes))?;
         check_questions(&task, self.most_questions)?;
         Ok(task)
+    }
+
+    fn may_begin(&self) -> bool {
+        self.session.may_begin()
+    }
+
+    fn begin(&self, task_id: &str, done: Done) -> Option<Arc<dyn OnItsWay>> {
+        let (total, most, Timeouts { idle, connect, .. }) = (self.total(), self.most_questions, self.timeouts);
+        let checked = move |task: Task| check_questions(&task, most).map(|()| task);
+        let land = Box::new(move |landing| {
+            done(match landing {
+                Landing::Task(task) => match checked(*task) {
+                    Ok(task) => Reply::Task(Box::new(task)),
+                    Err(error) => Reply::Finish(Box::new(move |_| Err(error))),
+                },
+                Landing::Finish(finish) => Reply::Finish(Box::new(move |cancel| {
+                    finish(&Scope { cancel, total, idle, connect }).and_then(checked)
+                })),
+            });
+        });
+        let session = self.session.clone();
+        let notes: Hear = Arc::new(move |note| hear(&session, note));
+        // Silence counts from here: nothing but the answer would end it.
+        let limit = Deadline::after(self.clock.now(), idle, Budget::Idle).tighter(total);
+        let sent = self.session.task_begin(task_id, notes, land)?;
+        Some(Arc::new(Begun { sent, limit }))
     }
 
     fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()> {

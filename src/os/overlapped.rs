@@ -25,6 +25,9 @@ use super::WakeHandle;
 /// One write; as much as the system keeps for a child's pipe.
 const MOST: usize = 64 << 10;
 
+/// A pipe has no writes here that go out whole or not at all.
+pub(crate) const WHOLE: usize = 0;
+
 /// The reading end of a channel.
 pub(crate) struct Inlet<S> {
     source: S,
@@ -132,23 +135,34 @@ impl<S: AsHandle> Outlet<S> {
         Ok(Self { sink, done, flight, busy: false })
     }
 
-    /// Writes some of it, waiting for room as long as `limit`. `WouldBlock` where none came: the bytes are on their way
-    /// nevertheless, and the next call must begin with them.
-    pub(crate) fn write(&mut self, bytes: &[u8], limit: Duration) -> io::Result<usize> {
+    /// Writes some of it. `WouldBlock` where there is no room: the bytes are on their way nevertheless, and the next call
+    /// must begin with them.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.busy {
             self.begin(&bytes[..bytes.len().min(MOST)])?;
             self.busy = true;
         }
-        let ms = u32::try_from(limit.as_millis()).unwrap_or(INFINITE - 1).max(1);
-        // SAFETY: the event is open as long as `self`.
-        match unsafe { WaitForSingleObject(self.done.raw(), ms) } {
-            WAIT_OBJECT_0 => {}
-            WAIT_TIMEOUT => return Err(io::ErrorKind::WouldBlock.into()),
-            _ => return Err(io::Error::last_os_error()),
+        if !self.is_over(0)? {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         self.busy = false;
         // SAFETY: the operation was started on this handle by `begin`, and is over: the event says so.
         unsafe { result(self.raw(), &raw const (*self.flight).overlapped) }
+    }
+
+    /// Waits until a write may go on, or the time has passed.
+    pub(crate) fn wait(&self, limit: Duration) -> io::Result<()> {
+        let ms = u32::try_from(limit.as_millis()).unwrap_or(INFINITE - 1).max(1);
+        self.is_over(ms).map(drop)
+    }
+
+    fn is_over(&self, ms: u32) -> io::Result<bool> {
+        // SAFETY: the event is open as long as `self`.
+        match unsafe { WaitForSingleObject(self.done.raw(), ms) } {
+            WAIT_OBJECT_0 => Ok(true),
+            WAIT_TIMEOUT => Ok(false),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Whether bytes that were answered with `WouldBlock` are on their way nevertheless.

@@ -29,7 +29,34 @@ impl<S: AsFd + Read> Inlet<S> {
             }
         }
     }
+
+    /// Reads what comes within `limit`; `None` where nothing did, or the bell rang, which is cleared. 0 is the end or
+    /// the stop.
+    pub(crate) fn read_for(
+        &mut self,
+        buffer: &mut [u8],
+        stop: &WakeHandle,
+        bell: &WakeHandle,
+        limit: Option<Duration>,
+    ) -> io::Result<Option<usize>> {
+        match wait_readable_for(&self.0, stop, bell, limit)? {
+            None => return Ok(None),
+            Some(Readable::Stopped) => return Ok(Some(0)),
+            Some(Readable::Now) => {}
+        }
+        match self.0.read(buffer) {
+            Err(fault) if matches!(fault.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(None),
+            read => read.map(Some),
+        }
+    }
 }
+
+/// A write of so many bytes at most, to a pipe that takes no waiting, goes out whole or not at all (POSIX `PIPE_BUF`).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const WHOLE: usize = 4096;
+/// The least that POSIX allows.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const WHOLE: usize = 512;
 
 /// The writing end of a channel.
 pub(crate) struct Outlet<S>(S);
@@ -41,13 +68,14 @@ impl<S: AsFd> Outlet<S> {
         Ok(Self(sink))
     }
 
-    /// Writes as much as there is room for, waiting for room as long as `limit`; `WouldBlock` where none came.
-    pub(crate) fn write(&mut self, bytes: &[u8], limit: Duration) -> io::Result<usize> {
-        match write_quiet(&self.0, bytes) {
-            Err(full) if full.kind() == io::ErrorKind::WouldBlock => wait_writable(&self.0, limit)?,
-            written => return written,
-        }
+    /// Writes as much as there is room for; `WouldBlock` where there is none.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write_quiet(&self.0, bytes)
+    }
+
+    /// Waits until a write may go on, or the time has passed.
+    pub(crate) fn wait(&self, limit: Duration) -> io::Result<()> {
+        wait_writable(&self.0, limit)
     }
 
     /// Whether bytes that were answered with `WouldBlock` are on their way nevertheless: here never.
@@ -91,6 +119,30 @@ fn wait_readable(file: &impl AsFd, stop: &WakeHandle) -> io::Result<Readable> {
             return Ok(Readable::Now);
         }
     }
+}
+
+/// The same with a limit, and with a bell that ends the wait without being an end; it is cleared. `None`: nothing yet.
+fn wait_readable_for(
+    file: &impl AsFd,
+    stop: &WakeHandle,
+    bell: &WakeHandle,
+    limit: Option<Duration>,
+) -> io::Result<Option<Readable>> {
+    let number = |handle: &WakeHandle| libc::c_int::try_from(handle.number()).unwrap_or(-1);
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut entries = [entry(file.as_fd().as_raw_fd()), entry(number(stop)), entry(number(bell))];
+    // Rounded up: a limit is never early.
+    let ms = limit
+        .map_or(-1, |limit| libc::c_int::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX));
+    poll(&mut entries, ms)?;
+    if entries[2].revents != 0 {
+        bell.clear();
+    }
+    Ok(match (entries[1].revents != 0, entries[0].revents != 0) {
+        (true, _) => Some(Readable::Stopped),
+        (false, true) => Some(Readable::Now),
+        (false, false) => None,
+    })
 }
 
 /// Waits until a write may go on, or the time has passed.
@@ -210,7 +262,7 @@ mod tests {
         let (mut inlet, mut outlet) = (Inlet::new(reader).unwrap(), Outlet::new(writer).unwrap());
         let mut chunk = [0u8; 4096];
         let full = loop {
-            if let Err(fault) = outlet.write(&chunk, Duration::from_millis(1)) {
+            if let Err(fault) = outlet.write(&chunk) {
                 break fault;
             }
         };

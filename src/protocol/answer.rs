@@ -41,8 +41,7 @@ pub struct Allowed {
 /// [`Kind::Malformed`] for a `resultType` that the client does not know, for a task or an input round where none is
 /// allowed, and for those that cannot be read.
 pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
-    let members = result.members()?;
-    let kind = match members.some("resultType") {
+    let kind = match result.member("resultType")? {
         // Servers of earlier revisions, and some of this one, leave it out: MUST be read as complete.
         None => return Ok(Answer::Complete(result)),
         Some(raw) => {
@@ -74,7 +73,7 @@ pub fn read(of_method: &str, result: Json, allowed: Allowed) -> Result<Answer> {
 /// # Errors
 /// [`Kind::Malformed`] for a `resultType` that is `task` or `input_required`.
 pub fn read_legacy(of_method: &str, result: Json) -> Result<Answer> {
-    let kind = result.members()?.string("resultType").unwrap_or_default();
+    let kind = result.member("resultType")?.and_then(string).unwrap_or_default();
     if matches!(&*kind, "task" | "input_required") {
         let message = format!("the server answered {of_method} with {kind}, which this era does not have");
         return Err(Error::new(Kind::Malformed, message));

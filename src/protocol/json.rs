@@ -83,6 +83,15 @@ impl Json {
         Members::split(self.text()).map_or_else(|| Members::parse(self.text()), Ok)
     }
 
+    /// One member as raw text, unless it is absent or null, without taking the others apart: for whoever needs no more.
+    ///
+    /// # Errors
+    /// [`Kind::Malformed`] where this is no object.
+    pub fn member(&self, name: &str) -> Result<Option<&str>> {
+        let found = find_member(self.text(), name);
+        found.map_or_else(|| Ok(Members::parse(self.text())?.some(name)), |raw| Ok(raw.filter(|raw| *raw != "null")))
+    }
+
     /// The elements, where this is an array.
     ///
     /// # Errors
@@ -307,6 +316,25 @@ pub(super) fn without_lone_surrogates(raw: &str) -> String {
     out
 }
 
+/// A member of a valid object, the last one of its name; `None` where the text cannot be taken apart.
+fn find_member<'a>(text: &'a str, wanted: &str) -> Option<Option<&'a str>> {
+    let mut splitter = Splitter::new(text);
+    let mut found = None;
+    splitter.take(b'{')?;
+    while splitter.peek()? != b'}' {
+        let name = string(splitter.value()?)?;
+        splitter.take(b':')?;
+        let raw = splitter.value()?;
+        if name == wanted {
+            found = Some(raw);
+        }
+        if splitter.peek()? != b'}' {
+            splitter.take(b',')?;
+        }
+    }
+    Some(found)
+}
+
 fn split_elements(text: &str) -> Option<Vec<&str>> {
     let mut splitter = Splitter::new(text);
     let mut raws = Vec::new();
@@ -347,7 +375,8 @@ pub fn quote(text: &str) -> String {
 /// True where arrays and objects in `text` nest deeper than `limit`. Counts only; the text may be invalid.
 #[must_use]
 pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
-    if text.len() <= limit {
+    // The quick look first: nothing nests deeper than it has brackets.
+    if opening_brackets(text) <= limit {
         return false;
     }
     let (mut depth, mut at) = (0usize, 0);
@@ -366,6 +395,12 @@ pub fn nests_deeper(text: &[u8], limit: usize) -> bool {
         }
     }
     false
+}
+
+/// How many there are, in strings too. Counted in bytes, a piece at a time, so that it becomes a few vector operations.
+fn opening_brackets(text: &[u8]) -> usize {
+    let of_piece = |piece: &[u8]| piece.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
+    text.chunks(usize::from(u8::MAX)).map(|piece| usize::from(of_piece(piece))).sum()
 }
 
 #[cfg(test)]
@@ -393,6 +428,9 @@ mod tests {
         ] {
             let (quick, slow) = (Members::split(text).unwrap(), Members::parse(text).unwrap());
             assert!(quick.iter().eq(slow.iter()), "{text}");
+            for name in ["a", "cd", "c", "世", ""] {
+                assert_eq!(Json::trusted(text).member(name).unwrap(), slow.some(name), "{text} {name}");
+            }
         }
         for text in ["[]", r#"[1,"]",[2,[]],{"a":[]} , null ]"#, " [ ] "] {
             assert_eq!(split_elements(text).unwrap(), elements(text).unwrap(), "{text}");
@@ -401,6 +439,7 @@ mod tests {
         {
             let error = Json::trusted(text).members().unwrap_err();
             assert_eq!(error.message(), Members::parse(text).unwrap_err().message(), "{text}");
+            assert_eq!(Json::trusted(text).member("a").unwrap_err().message(), error.message(), "{text}");
         }
         assert!(Json::trusted("{}").elements().is_err());
     }
@@ -470,6 +509,11 @@ mod tests {
         assert!(!nests_deeper(br#"{"a":"[[[[\"[["}"#, 1));
         assert!(nests_deeper(b"[[1]]", 1));
         assert!(!nests_deeper(b"[[1],[2],[3]]", 2));
+        for brackets in [1, 254, 255, 256, 511] {
+            assert!(
+                !nests_deeper(&vec![b'['; brackets], brackets) && nests_deeper(&vec![b'{'; brackets], brackets - 1)
+            );
+        }
         assert!(nests_deeper(br#"["\\",["x\"["]]"#, 1));
         for open in [&b"[[\"open"[..], b"[[\"", b"[[\"\\", b"[[\"\\\""] {
             assert!(nests_deeper(open, 1) && !nests_deeper(open, 2));

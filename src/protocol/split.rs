@@ -44,22 +44,23 @@ impl<'a> Splitter<'a> {
 
 /// Where the string that begins before `at` has ended.
 pub(super) fn after_string(text: &[u8], mut at: usize) -> usize {
-    while let Some(stop) = text.get(at..).and_then(quote_or_escape) {
-        at += stop + 1;
-        if text[at - 1] == b'"' {
-            return at;
+    loop {
+        // Most strings are short, and then the call of a vector search costs more than the search.
+        let near = text.len().min(at + SHORT);
+        while at < near {
+            match text[at] {
+                b'"' => return at + 1,
+                // What is escaped ends nothing.
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
         }
-        // What is escaped ends nothing.
-        at += 1;
+        match text.get(at..).and_then(|far| memchr2(b'"', b'\\', far)) {
+            None => return text.len(),
+            Some(stop) if text[at + stop] == b'"' => return at + stop + 1,
+            Some(stop) => at += stop + 2,
+        }
     }
-    text.len()
-}
-
-fn quote_or_escape(text: &[u8]) -> Option<usize> {
-    // Most strings are short, and then the call of a vector search costs more than the search.
-    let (near, far) = text.split_at(text.len().min(SHORT));
-    let found = near.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-    found.or_else(|| memchr2(b'"', b'\\', far).map(|at| near.len() + at))
 }
 
 /// The length up to which a byte by byte search is the faster one; measured roughly.

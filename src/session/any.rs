@@ -14,6 +14,7 @@ use crate::protocol::json::Json;
 use crate::protocol::method::ListKind;
 use crate::protocol::task::Task;
 use crate::session::known::{Kept, Known};
+use crate::session::landing::{Hear, Land, Landing};
 use crate::session::opening::Opening;
 use crate::session::recall::Recall;
 use crate::session::request::{Note, Notes, Request};
@@ -21,7 +22,7 @@ use crate::session::rounds::Retry;
 use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
 use crate::session::subscription::{Asking, Driver, Nudge, SubscriptionNews};
-use crate::transport::{Scope, Transport};
+use crate::transport::{Scope, Transport, Unawaited};
 
 /// A session with a server.
 pub(crate) struct Session {
@@ -162,6 +163,25 @@ impl Session {
     /// [`Kind::TaskUnknown`] where the server does not know it; else as [`Session::ask`].
     pub(crate) fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
         self.masked(self.speaker()?.task_get(id, scope, &mut self.quiet(notes)))
+    }
+
+    /// Whether [`Session::task_begin`] is worth a try: over a channel it is.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.speaker().is_ok_and(|speaker| speaker.may_begin())
+    }
+
+    /// [`Session::task_get`] without a thread that waits: what comes of it lands once. `None`: it was not sent, and
+    /// `task_get` has to (though it may have landed, where the channel ended just then).
+    pub(crate) fn task_begin(self: &Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        let (speaker, me, ear) = (self.speaker().ok()?, self.clone(), self.clone());
+        let land = Box::new(move |landing| {
+            land(match landing {
+                Landing::Finish(finish) => Landing::Finish(Box::new(move |scope| me.masked(finish(scope)))),
+                task @ Landing::Task(_) => task,
+            });
+        });
+        let hear: Hear = Arc::new(move |note| ear.quiet(&mut |note| hear(note))(note));
+        speaker.task_begin(id, hear, land)
     }
 
     /// Sends answers to a task's questions.

@@ -8,6 +8,8 @@
 //!    └─ ticket <─ pending <─┴── Receiver::message <── the link's own thread
 //! ```
 
+mod unawaited;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,7 +23,9 @@ use crate::session::known::NO_LIFE;
 use crate::session::life::{Asides, Life};
 use crate::session::pending::{Next, Ticket};
 use crate::transport::restart::{RestartPolicy, Restarts, Start};
-use crate::transport::{Dial, Fault, Flow, FrameSink, Gone, Link, Outgoing, Receiver, Scope, Sent, Transport};
+use crate::transport::{
+    Dial, Fault, Flow, FrameSink, Gone, Later, Link, Outgoing, Receiver, Scope, Sent, Transport, Unawaited,
+};
 
 /// A write failed, so the channel is ending: its reason is awaited this long.
 const REASON: Duration = Duration::from_secs(1);
@@ -267,7 +271,7 @@ impl Channel {
     fn wait(&self, life: &Life, ticket: &Ticket, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
         let (id, sent) = (ticket.id(), Sent::Begun);
         loop {
-            match ticket.next(scope, &*self.clock) {
+            match ticket.next(scope, &*self.clock, life.link()) {
                 Next::Frame(text) => {
                     if sink.frame(text) == Flow::Done {
                         return Ok(());
@@ -279,13 +283,8 @@ impl Channel {
                         return Err(Fault::Timeout { budget: expired.0, sent });
                     }
                 }
-                Next::TooLong => {
-                    let (limit, option) = (self.line_bytes, "stdio_line_bytes");
-                    return Err(Fault::TooLarge { what: "a line", limit, option });
-                }
-                Next::ByServer => {
-                    return Err(Fault::Io { sent, detail: "the server ended it without an answer".into() });
-                }
+                Next::TooLong => return Err(unawaited::too_long(self.line_bytes)),
+                Next::ByServer => return Err(unawaited::by_server()),
                 Next::Gone(why) => return Err(why.fault(sent)),
                 Next::Cancelled(why) => {
                     // At a close the end of the channel says the same.
@@ -326,6 +325,10 @@ impl Transport for Channel {
                 Err(self.reason(&life, &ticket, fault))
             }
         }
+    }
+
+    fn begin(&self, outgoing: Outgoing<'_>, later: Later) -> Option<Arc<dyn Unawaited>> {
+        self.begin_unawaited(outgoing, later)
     }
 
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault> {

@@ -11,14 +11,13 @@
 
 use crate::error::{Error, Kind};
 use crate::protocol::version::{common_legacy, common_modern};
+use crate::session::fault::MISSING_CAPABILITY;
 use crate::transport::LinkKind;
 
 /// `UnsupportedProtocolVersion` (`basic/index`, "Error Codes").
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 /// `HeaderMismatch`.
 pub(super) const HEADER_MISMATCH: i64 = -32020;
-/// `MissingRequiredClientCapability`.
-const MISSING_CAPABILITY: i64 = -32021;
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

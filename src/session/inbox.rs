@@ -15,21 +15,44 @@ use crate::transport::{Flow, FrameSink};
 /// Tells when the stream is open, or will never be.
 #[derive(Default)]
 pub(super) struct Ajar {
-    over: Mutex<bool>,
+    state: Mutex<Stand>,
     told: Condvar,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stand {
+    #[default]
+    Waiting,
+    Open,
+    NeverOpen,
+}
+
 impl Ajar {
-    pub(super) fn tell(&self) {
-        *self.over.lock() = true;
+    fn open(&self) {
+        *self.state.lock() = Stand::Open;
         self.told.notify_all();
+    }
+
+    /// Nothing comes any more.
+    fn over(&self) {
+        let mut state = self.state.lock();
+        if *state == Stand::Waiting {
+            *state = Stand::NeverOpen;
+        }
+        drop(state);
+        self.told.notify_all();
+    }
+
+    /// Whether the server ever had the stream.
+    pub(super) fn was_open(&self) -> bool {
+        *self.state.lock() == Stand::Open
     }
 
     /// Waits for it, but not for long: some servers send the head of a stream with its first event.
     pub(super) fn wait(&self) {
         /// Chosen: longer than a busy machine takes, shorter than a person notices twice.
         const PATIENCE: Duration = Duration::from_millis(500);
-        self.told.wait_while_for(&mut self.over.lock(), |over| !*over, PATIENCE);
+        self.told.wait_while_for(&mut self.state.lock(), |state| *state == Stand::Waiting, PATIENCE);
     }
 }
 
@@ -80,13 +103,13 @@ impl Inbox {
 /// A stream that ends, or never opened, keeps nobody waiting.
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.ajar.tell();
+        self.ajar.over();
     }
 }
 
 impl FrameSink for Inbox {
     fn opened(&mut self) {
-        self.ajar.tell();
+        self.ajar.open();
     }
 
     fn frame(&mut self, text: String) -> Flow {

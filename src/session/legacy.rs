@@ -6,7 +6,7 @@
 //! inbox <── listen: what belongs to no request
 //! ```
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use crate::protocol::answer::{Answer, InputRound, read_legacy};
 use crate::protocol::input::{InputAnswer, read_url_elicitations};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, read, take_params, write_legacy_request, write_notification};
-use crate::protocol::meta::{progress_token, write_legacy};
+use crate::protocol::meta::write_legacy;
 use crate::protocol::method;
 use crate::protocol::task::Task;
 use crate::protocol::version::has_url_errors;
@@ -27,6 +27,7 @@ use crate::session::handshake::facts;
 use crate::session::inbox::{Ajar, Inbox};
 use crate::session::jobs::Jobs;
 use crate::session::known::{Known, NO_LIFE};
+use crate::session::landing::{Hear, Land};
 use crate::session::legacy_reply::LegacyReply;
 use crate::session::legacy_tasks::Forms;
 use crate::session::request::{Note, Notes, Request};
@@ -35,10 +36,12 @@ use crate::session::settings::{Means, SessionSettings};
 use crate::session::speaker::Speaker;
 use crate::session::standing::{Standing, Standings, Turn};
 use crate::session::verdict::{Verdict, judge};
-use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport};
+use crate::transport::{Fault, HttpRefusal, LinkKind, Outgoing, Scope, Sent, Transport, Unawaited};
 
 /// `URLElicitationRequired` of 2025-11-25.
 const URL_ELICITATION: i64 = -32042;
+/// Chosen: a session is lost now and then, and hardly twice before its stream opens.
+const MOST_FUTILE: u32 = 2;
 /// JSON-RPC 2.0, section 5.1.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -57,13 +60,15 @@ pub(super) struct Legacy {
     /// The least level of log messages wanted: of the settings, or set by the host since.
     pub(super) level: Mutex<Option<String>>,
     next_id: AtomicI64,
+    /// Sessions in a row that the listener began, and whose event stream never opened.
+    futile: AtomicU32,
     /// What the server said that it can, the last time.
     said: Mutex<Json>,
 }
 
 /// How a request failed.
-struct Failed {
-    verdict: Verdict,
+pub(super) struct Failed {
+    pub(super) verdict: Verdict,
     /// The session that it leaned on is gone.
     lost: bool,
 }
@@ -89,6 +94,7 @@ impl Legacy {
             life: life.clone(),
             level: Mutex::new(settings.log_level.clone()),
             next_id: AtomicI64::new(1),
+            futile: AtomicU32::new(0),
             said: Mutex::new(Json::trusted("{}")),
         })
     }
@@ -134,8 +140,8 @@ impl Legacy {
     ) -> Result<Json, Failed> {
         let stop = |error| Failed { verdict: Verdict { error, once_more: false }, lost: false };
         let id = self.next_id();
-        let meta = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let token = meta.as_deref().and_then(progress_token);
+        let written = write_legacy(request.params.meta.as_deref(), request.progress.then_some(id));
+        let (meta, token) = written.map_err(stop)?;
         let params = write_params(&format!("{}{more}", request.params.body), meta.as_deref());
         let message = write_legacy_request(id, &request.method, &params);
         let headers = standing.headers();
@@ -147,7 +153,18 @@ impl Legacy {
             scope,
             &mut reply,
         );
-        let (outcome, passed_over) = reply.into_outcome();
+        self.outcome(standing, (id, &request.method), reply.into_outcome(), exchanged)
+    }
+
+    /// What an exchange came to.
+    pub(super) fn outcome(
+        &self,
+        standing: &Arc<Standing>,
+        (id, of_method): (i64, &str),
+        (outcome, passed_over): (Option<Result<Json>>, Option<Error>),
+        exchanged: Result<(), Fault>,
+    ) -> Result<Json, Failed> {
+        let stop = |error| Failed { verdict: Verdict { error, once_more: false }, lost: false };
         match (outcome, exchanged) {
             // The answer counts even where the connection broke just after it.
             (Some(outcome), _) => outcome.map_err(stop),
@@ -158,7 +175,7 @@ impl Legacy {
             (None, Err(fault)) => {
                 self.tell_cancelled(standing, id, &fault);
                 let lost = standing.id.is_some() && self.is_lost(id, &fault);
-                Err(Failed { verdict: judge(&request.method, fault, &self.settings.limits), lost })
+                Err(Failed { verdict: judge(of_method, fault, &self.settings.limits), lost })
             }
             (None, Ok(())) => {
                 Err(stop(Error::new(Kind::Malformed, "the server's answer is not the answer to the request")))
@@ -254,7 +271,8 @@ impl Legacy {
         };
         let (standing, ajar) = (standing.clone(), Arc::new(Ajar::default()));
         let inbox = Inbox::new(self.desk.clone(), standing.clone(), ajar.clone());
-        let listening = Box::new(move || me.run_listening(&standing, inbox));
+        let opening = ajar.clone();
+        let listening = Box::new(move || me.run_listening(&standing, inbox, &opening));
         match self.means.threads.spawn("mcp-listen", listening) {
             Ok(()) => ajar.wait(),
             Err(refused) => {
@@ -263,7 +281,7 @@ impl Legacy {
         }
     }
 
-    fn run_listening(&self, standing: &Arc<Standing>, mut inbox: Inbox) {
+    fn run_listening(&self, standing: &Arc<Standing>, mut inbox: Inbox, ajar: &Ajar) {
         let scope =
             Scope { cancel: &self.life, total: Deadline::Never, idle: None, connect: self.settings.patience.connect };
         let fault = match self.transport.listen(&standing.headers(), &scope, &mut inbox) {
@@ -273,6 +291,9 @@ impl Legacy {
         };
         // Nobody waits for a stream that is not there.
         drop(inbox);
+        if ajar.was_open() {
+            self.futile.store(0, Ordering::Relaxed);
+        }
         match &fault {
             // 405: the server has no such stream, as it may.
             Fault::Status(refusal) if refusal.status == 405 => {}
@@ -294,8 +315,13 @@ impl Legacy {
         }
     }
 
-    /// The listener found the session gone: a new one, so that what the server says is heard again.
+    /// The listener found the session gone: a new one, so that what the server says is heard again. But not for ever:
+    /// a server that forgets each session at once (several of them behind one address) would be asked without a pause.
     fn renew_by_itself(&self, standing: &Standing) {
+        if self.futile.fetch_add(1, Ordering::Relaxed) >= MOST_FUTILE {
+            let message = "the server forgets each session before its event stream opens; the stream is given up";
+            return self.means.outside.note(Note::Oddity(message.into()));
+        }
         let patience = &self.settings.patience;
         let scope = patience.scope(&self.life, &*self.means.clock, patience.total, Budget::Total);
         let outside = self.means.outside.clone();
@@ -340,13 +366,20 @@ impl Legacy {
     }
 }
 
-impl Speaker for Legacy {
-    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+impl Legacy {
+    /// Asks, and where that failed, asks again; `repeated`: it was asked once and got lost.
+    pub(super) fn ask_on(
+        &self,
+        (request, retry): (&Request, &Retry),
+        mut repeated: bool,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
         if !retry.is_accepted() {
             let message = format!("{} needs a visit to a URL first, which was declined", request.method);
             return Err(Error::new(Kind::InputRefused, message));
         }
-        let (mut repeated, mut renewed, mut forms) = (false, false, Forms::new(self, request));
+        let (mut renewed, mut forms) = (false, Forms::new(self, request));
         loop {
             let standing = self.standing()?;
             if standing.life != self.transport.life() && !renewed {
@@ -382,6 +415,12 @@ impl Speaker for Legacy {
             }
         }
     }
+}
+
+impl Speaker for Legacy {
+    fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
+        self.ask_on((request, retry), false, scope, notes)
+    }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         self.hear(request, scope, notes)
@@ -389,6 +428,14 @@ impl Speaker for Legacy {
 
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
         self.get_task(id, scope, notes)
+    }
+
+    fn may_begin(&self) -> bool {
+        self.transport.link() == LinkKind::Stream
+    }
+
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        self.begin_task(id, hear, land)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, _: &mut dyn Notes) -> Result<()> {
@@ -474,7 +521,7 @@ impl Drop for Legacy {
 }
 
 /// `params` from members that each have a comma behind, and a `_meta`.
-fn write_params(body: &str, meta: Option<&str>) -> String {
+pub(super) fn write_params(body: &str, meta: Option<&str>) -> String {
     match meta {
         Some(meta) => format!("{{{body}\"_meta\":{meta}}}"),
         None => format!("{{{}}}", body.trim_end_matches(',')),

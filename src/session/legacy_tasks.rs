@@ -123,6 +123,31 @@ impl<'a> Forms<'a> {
     }
 }
 
+/// What a poll found.
+pub(super) enum Polled {
+    /// An end, whose result or error is still to be fetched.
+    Ended(Box<LegacyTask>),
+    /// Questions, which come on a stream of their own.
+    Asks(Result<Box<Task>>),
+    /// Nothing that takes another round trip.
+    Works(Result<Box<Task>>),
+}
+
+/// A request about one task.
+pub(super) fn about(of_method: &str, id: &str) -> Result<Request> {
+    Request::new(of_method, &format!("{{\"taskId\":{}}}", quote(id)))
+}
+
+/// The result of a request about one task.
+pub(super) fn complete(of_method: &str, answer: Answer) -> Result<Json> {
+    match answer {
+        Answer::Complete(result) => Ok(result),
+        Answer::InputRequired(_) | Answer::Task(_) => {
+            Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+        }
+    }
+}
+
 impl Legacy {
     fn may_be_task(&self, standing: &Standing, request: &Request) -> bool {
         request.method == method::TOOLS_CALL
@@ -141,29 +166,42 @@ impl Legacy {
     }
 
     fn ask_about(&self, of_method: &str, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = Request::new(of_method, &format!("{{\"taskId\":{}}}", quote(id)))?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+        let request = about(of_method, id)?;
+        complete(of_method, self.ask(&request, &Retry::default(), scope, notes)?)
     }
 
     pub(super) fn get_task(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let result = self.ask_about(method::TASKS_GET, id, scope, notes).map_err(|error| self.unknown(id, error))?;
+        let polled = self.look(id, self.ask_about(method::TASKS_GET, id, scope, notes))?;
+        self.go_on(id, polled, scope, notes)
+    }
+
+    /// What an answer to `tasks/get` tells.
+    pub(super) fn look(&self, id: &str, answered: Result<Json>) -> Result<Polled> {
+        let result = answered.map_err(|error| self.unknown(id, error))?;
         let status = LegacyTask::read(&result)?;
         if status.id() != id {
             return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
         }
         let (status, task) = self.jobs.polled(status);
-        if status.status().is_terminal() {
-            return self.conclude(&status, scope, notes);
+        Ok(if status.status().is_terminal() {
+            Polled::Ended(Box::new(status))
+        } else if wants_stream(status.status()) {
+            Polled::Asks(task)
+        } else {
+            Polled::Works(task)
+        })
+    }
+
+    /// The task, with what else it takes.
+    pub(super) fn go_on(&self, id: &str, polled: Polled, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        match polled {
+            Polled::Ended(status) => self.conclude(&status, scope, notes),
+            Polled::Asks(task) => {
+                self.open_stream(id);
+                task.map(|task| *task)
+            }
+            Polled::Works(task) => task.map(|task| *task),
         }
-        if wants_stream(status.status()) {
-            self.open_stream(id);
-        }
-        task.map(|task| *task)
     }
 
     fn unknown(&self, id: &str, error: Error) -> Error {

@@ -93,6 +93,15 @@ impl Life {
         }
     }
 
+    pub(super) fn link(&self) -> Option<&dyn Link> {
+        self.link.get().map(|link| &**link)
+    }
+
+    /// Sends where that takes no waiting; false where nothing was sent.
+    pub(super) fn try_send(&self, message: &str) -> bool {
+        self.link.get().is_some_and(|link| link.try_send(message))
+    }
+
     /// The peer takes nothing any more, and does not end either.
     pub(super) fn give_up(&self, why: Gone) {
         self.ended(why);
@@ -166,7 +175,7 @@ impl Life {
 impl Life {
     /// A request of a legacy server's. Nothing says which of ours it belongs to; with one open it is that one.
     fn asked(&self, text: String) {
-        if !self.pending.only().is_some_and(|id| self.pending.pass(id, text.clone(), || ())) {
+        if !self.pending.only_awaited().is_some_and(|id| self.pending.pass(id, text.clone(), || ())) {
             self.guest(text);
         }
     }
@@ -202,7 +211,7 @@ impl Life {
                 id.map(|id| self.pending.end(id, Ended::ByServer));
             }
             // Nothing says to which request a log message belongs; with one open it is that one.
-            Route::Log => match self.pending.only() {
+            Route::Log => match self.pending.only_awaited() {
                 Some(id) => self.pass(Some(id), text, "a log message"),
                 None => self.apart(text),
             },

@@ -11,7 +11,8 @@
 //! `inbox.rs` (what belongs to no request), `desk.rs` (the server's own requests), `legacy_tasks.rs` (calls as tasks
 //! and the verbs of a task, 2025-11-25) and `jobs.rs` (what belongs to a task and comes apart from its polls);
 //! `reply.rs` and `legacy_reply.rs` the sinks that pick the answer out of the frames; `channel.rs`, `life.rs`,
-//! `pending.rs`, `guests.rs` a two-way channel with many requests in flight, as a transport, `replay.rs` a record as one; `verdict.rs` from a fault
+//! `pending.rs`, `guests.rs` a two-way channel with many requests in flight, as a transport, with polls that hold no thread meanwhile
+//! (`landing.rs`, `legacy_polls.rs`), `replay.rs` a record as one; `verdict.rs` from a fault
 //! to an error, and whether once more is allowed; `tools.rs` what is known of the server's tools; `known.rs` what is
 //! known of its lists and resources, with `cache.rs` (the answers that are kept) and `recall.rs` (requests that may be
 //! answered from there); `pages.rs` whole lists; `rounds.rs` input rounds; `subscription.rs` a subscription's life,
@@ -23,14 +24,17 @@ mod cache;
 mod channel;
 mod desk;
 mod era;
+mod fault;
 mod guests;
 mod handshake;
 mod hearing;
 mod inbox;
 mod jobs;
 mod known;
+mod landing;
 mod legacy;
 mod legacy_listen;
+mod legacy_polls;
 mod legacy_reply;
 mod legacy_tasks;
 mod life;
@@ -59,6 +63,7 @@ pub(crate) use any::Session;
 pub(crate) use channel::Channel;
 pub(crate) use desk::Question;
 pub(crate) use known::Kept;
+pub(crate) use landing::{Hear, Landing};
 pub(crate) use life::Asides;
 pub(crate) use remembered::Verdicts;
 pub(crate) use replay::Replay;

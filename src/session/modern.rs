@@ -12,13 +12,15 @@ use crate::protocol::input::{InputAnswer, write_responses};
 use crate::protocol::json::{Json, quote};
 use crate::protocol::jsonrpc::{take_params, write_notification, write_request};
 use crate::protocol::limits::Limits;
-use crate::protocol::meta::{RequestMeta, progress_token};
+use crate::protocol::meta::RequestMeta;
 use crate::protocol::method::{self, ListKind};
 use crate::protocol::task::Task;
 use crate::protocol::version::{MODERN, common_modern};
 use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::hearing::Hearing;
 use crate::session::known::Known;
+use crate::session::landing::{Ear, Hear, Land, Landing, MOST_READ};
+use crate::session::legacy_tasks::complete;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{CacheUse, Notes, Request};
@@ -27,7 +29,7 @@ use crate::session::settings::SessionSettings;
 use crate::session::speaker::Speaker;
 use crate::session::verdict::{Verdict, judge};
 use crate::transport::http::headers::safe_value;
-use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport};
+use crate::transport::{Fault, FrameSink, LinkKind, Outgoing, Scope, Transport, Unawaited};
 
 /// A request as it goes out.
 struct Sending<'a> {
@@ -35,6 +37,8 @@ struct Sending<'a> {
     request: &'a Request,
     retry: &'a Retry,
     meta: &'a str,
+    /// The progress token in it.
+    token: Option<&'a str>,
 }
 
 /// "Invalid or nonexistent taskId" (tasks extension, "Protocol Errors").
@@ -96,12 +100,7 @@ impl Modern {
 
     fn ask_about(&self, of_method: &str, params: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let request = Request::new(of_method, params)?;
-        match self.ask(&request, &Retry::default(), scope, notes)? {
-            Answer::Complete(result) => Ok(result),
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-            }
-        }
+        complete(of_method, self.ask(&request, &Retry::default(), scope, notes)?)
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -116,50 +115,35 @@ impl Speaker for Modern {
     /// What may be mended is mended and sent once more, each time as a new request: a lost read, -32022 where the
     /// server's list has our version, -32020 after a fresh look at the tools.
     fn ask(&self, request: &Request, retry: &Retry, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Answer> {
-        let (mut repeated, mut renegotiated, mut refreshed) = (false, false, false);
-        loop {
-            let verdict = match self.send(request, retry, scope, notes) {
-                Ok(result) => return self.read(request, result, notes),
-                Err(verdict) => verdict,
-            };
-            match verdict.error.rpc().map(|fault| fault.code) {
-                Some(UNSUPPORTED_VERSION) if !renegotiated => {
-                    check_versions(&verdict.error)?;
-                    renegotiated = true;
-                }
-                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
-                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
-                    self.known.told(ListKind::Tools);
-                    self.learn_tools(scope, notes)?;
-                    refreshed = true;
-                }
-                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
-                _ => return Err(verdict.error),
-            }
-        }
+        self.ask_on((request, retry), false, scope, notes)
     }
 
     fn listen(&self, request: &Request, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let meta = self.meta.write(request.params.meta.as_deref(), None)?;
+        let (meta, token) = self.meta.write(request.params.meta.as_deref(), None)?;
         let mut hearing = Hearing::new(id, &self.limits, notes);
-        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta };
+        let sending = Sending { id, request, retry: &Retry::default(), meta: &meta, token: token.as_deref() };
         let exchanged = self.post(&sending, scope, &mut hearing);
         let (outcome, passed_over) = hearing.into_outcome();
         self.settle(request, outcome, passed_over, exchanged).map_err(|verdict| verdict.error)
     }
 
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let answered = self.ask_about(method::TASKS_GET, &about(id), scope, notes);
-        let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
-            Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
-            _ => error,
-        })?;
-        let task = Task::read(&result)?;
-        if task.id != id {
-            return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
-        }
-        Ok(task)
+        read_task(id, self.ask_about(method::TASKS_GET, &about(id), scope, notes))
+    }
+
+    fn may_begin(&self) -> bool {
+        self.transport.link() == LinkKind::Stream
+    }
+
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>> {
+        let request = Request::new(method::TASKS_GET, &about(id)).ok()?;
+        let number = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (meta, _) = self.meta.write(None, None).ok()?;
+        let message = write_request(number, &request.method, [&request.params.body, ""], &meta);
+        let (me, poll) = (self.clone(), Poll { task: id.to_owned(), number, request });
+        let later = Box::new(move |outcome| land(me.land(poll, outcome, hear)));
+        self.transport.begin(Outgoing { life: 0, body: &message, headers: &[], id: Some(number), token: None }, later)
     }
 
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()> {
@@ -178,7 +162,8 @@ impl Speaker for Modern {
             return Err(Error::new(Kind::Unsupported, message));
         }
         let params = take_params(params, None)?;
-        let body = format!("{{{}\"_meta\":{}}}", params.body, self.meta.write(params.meta.as_deref(), None)?);
+        let (meta, _) = self.meta.write(params.meta.as_deref(), None)?;
+        let body = format!("{{{}\"_meta\":{meta}}}", params.body);
         let message = write_notification(of_method, &body);
         let headers = [("MCP-Protocol-Version", self.meta.version()), ("Mcp-Method", of_method)];
         let outgoing = Outgoing { life: 0, body: &message, headers: &headers, id: None, token: None };
@@ -202,6 +187,37 @@ impl Speaker for Modern {
 }
 
 impl Modern {
+    /// Asks, and where that failed, asks again; `repeated`: it was asked once and got lost.
+    fn ask_on(
+        &self,
+        (request, retry): (&Request, &Retry),
+        mut repeated: bool,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Answer> {
+        let (mut renegotiated, mut refreshed) = (false, false);
+        loop {
+            let verdict = match self.send(request, retry, scope, notes) {
+                Ok(result) => return self.read(request, result, notes),
+                Err(verdict) => verdict,
+            };
+            match verdict.error.rpc().map(|fault| fault.code) {
+                Some(UNSUPPORTED_VERSION) if !renegotiated => {
+                    check_versions(&verdict.error)?;
+                    renegotiated = true;
+                }
+                Some(UNSUPPORTED_VERSION) => return Err(verdict.error.with_kind(Kind::Version)),
+                Some(HEADER_MISMATCH) if request.method == method::TOOLS_CALL && !refreshed => {
+                    self.known.told(ListKind::Tools);
+                    self.learn_tools(scope, notes)?;
+                    refreshed = true;
+                }
+                _ if verdict.once_more && !repeated && !self.is_answer(request, &verdict) => repeated = true,
+                _ => return Err(verdict.error),
+            }
+        }
+    }
+
     fn send(
         &self,
         request: &Request,
@@ -212,17 +228,18 @@ impl Modern {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let stop = |error| Verdict { error, once_more: false };
         let meta = if request.task.never { &self.plain_meta } else { &self.meta };
-        let meta = meta.write(request.params.meta.as_deref(), request.progress.then_some(id)).map_err(stop)?;
-        let mut reply = Reply::new(id, progress_token(&meta), &self.limits, notes);
-        let exchanged = self.post(&Sending { id, request, retry, meta: &meta }, scope, &mut reply);
+        let written = meta.write(request.params.meta.as_deref(), request.progress.then_some(id));
+        let (meta, token) = written.map_err(stop)?;
+        let mut reply = Reply::new(id, token.clone(), &self.limits, notes);
+        let sending = Sending { id, request, retry, meta: &meta, token: token.as_deref() };
+        let exchanged = self.post(&sending, scope, &mut reply);
         let (outcome, passed_over) = reply.into_outcome();
         self.settle(request, outcome, passed_over, exchanged)
     }
 
     /// Sends a request whose answer goes to the sink.
     fn post(&self, sending: &Sending<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault> {
-        let Sending { id, request, retry, meta } = *sending;
-        let token = progress_token(meta);
+        let Sending { id, request, retry, meta, token } = *sending;
         let message = write_request(id, &request.method, [&request.params.body, retry.members()], meta);
         let mirrored = self.mirrored(request);
         let name = request.params.name.as_deref().map(safe_value);
@@ -235,7 +252,7 @@ impl Modern {
         }
         headers.extend(mirrored.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         self.transport.exchange(
-            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token: token.as_deref() },
+            Outgoing { life: 0, body: &message, headers: &headers, id: Some(id), token },
             scope,
             sink,
         )
@@ -280,6 +297,69 @@ impl Modern {
         };
         answer::read(&request.method, result, Allowed { task: self.tasks && !request.task.never })
     }
+}
+
+/// A poll that was begun.
+struct Poll {
+    task: String,
+    number: i64,
+    request: Request,
+}
+
+/// Polls that hold no thread while they are on their way.
+impl Modern {
+    /// Called on the channel's thread: what is short is read here, all else is left to others.
+    fn land(self: Arc<Self>, poll: Poll, outcome: Result<String, Fault>, hear: Hear) -> Landing {
+        if outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
+            return match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+                Ok(result) => Landing::of(self.read_poll(&poll, result, &mut Ear(&hear))),
+                Err(verdict) => {
+                    Landing::Finish(Box::new(move |scope| self.mend(&poll, &verdict, scope, &mut Ear(&hear))))
+                }
+            };
+        }
+        Landing::Finish(Box::new(move |scope| match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+            Ok(result) => self.read_poll(&poll, result, &mut Ear(&hear)),
+            Err(verdict) => self.mend(&poll, &verdict, scope, &mut Ear(&hear)),
+        }))
+    }
+
+    fn arrive(&self, poll: &Poll, outcome: Result<String, Fault>, notes: &mut dyn Notes) -> Result<Json, Verdict> {
+        let mut reply = Reply::new(poll.number, None, &self.limits, notes);
+        let exchanged = outcome.map(|text| {
+            reply.frame(text);
+        });
+        let (outcome, passed_over) = reply.into_outcome();
+        self.settle(&poll.request, outcome, passed_over, exchanged)
+    }
+
+    fn read_poll(&self, poll: &Poll, result: Json, notes: &mut dyn Notes) -> Result<Task> {
+        let answer = self.read(&poll.request, result, notes)?;
+        read_task(&poll.task, complete(method::TASKS_GET, answer))
+    }
+
+    /// As [`Speaker::ask`] goes on after a first failure.
+    fn mend(&self, poll: &Poll, verdict: &Verdict, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
+        let renegotiates = verdict.error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
+        if !renegotiates && !verdict.once_more {
+            return read_task(&poll.task, Err(verdict.error.clone()));
+        }
+        let again = (&poll.request, &Retry::default());
+        let answer = self.ask_on(again, verdict.once_more, scope, notes);
+        read_task(&poll.task, answer.and_then(|answer| complete(method::TASKS_GET, answer)))
+    }
+}
+
+fn read_task(id: &str, answered: Result<Json>) -> Result<Task> {
+    let result = answered.map_err(|error| match error.rpc().map(|fault| fault.code) {
+        Some(INVALID_PARAMS) => error.with_kind(Kind::TaskUnknown),
+        _ => error,
+    })?;
+    let task = Task::read(&result)?;
+    if task.id != id {
+        return Err(Error::new(Kind::Malformed, "the answer to tasks/get is about another task"));
+    }
+    Ok(task)
 }
 
 /// The params of a request about one task.

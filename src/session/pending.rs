@@ -3,13 +3,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::cancel::{CancelToken, Cancelled, Wake, Why};
 use crate::clock::{Budget, Clock, Deadline};
-use crate::transport::{Gone, Scope};
+use crate::transport::{Gone, Link, Scope, Turn};
 
 /// Ended requests that are remembered.
 const MOST_TOMBS: usize = 1024;
@@ -70,7 +71,18 @@ pub(super) struct Pending {
 impl Pending {
     /// Opens a request. Whether the channel is over is tested under the lock that inserts, so none is forgotten.
     pub(super) fn open(self: &Arc<Self>, id: i64, token: Option<&str>, lasting: bool) -> Result<Ticket, Gone> {
-        let slot = Arc::new(Slot { lasting, ..Slot::default() });
+        self.open_slot(id, token, Slot { lasting, ..Slot::default() })
+    }
+
+    /// Opens a request that nobody waits for: what comes first, its answer or its end, goes to `taker`, once. Its notes
+    /// go to nobody.
+    pub(super) fn open_unawaited(self: &Arc<Self>, id: i64, taker: Taker) -> Result<Ticket, Gone> {
+        let state = Mutex::new(SlotState { taker: Some(taker), ..SlotState::default() });
+        self.open_slot(id, None, Slot { state, unawaited: true, ..Slot::default() })
+    }
+
+    fn open_slot(self: &Arc<Self>, id: i64, token: Option<&str>, slot: Slot) -> Result<Ticket, Gone> {
+        let slot = Arc::new(slot);
         let token = token.map(|token| bare(token).to_owned());
         let mut table = self.table.lock();
         if let Some(why) = &table.over {
@@ -96,7 +108,11 @@ impl Pending {
                 None => return table.tomb(id),
             }
         };
-        slot.change(|state| state.frames.push_back(answer));
+        if slot.unawaited {
+            slot.hand_over(Next::Frame(answer));
+        } else {
+            slot.change(|state| state.frames.push_back(answer));
+        }
         Settled::Delivered
     }
 
@@ -105,6 +121,9 @@ impl Pending {
         let Some(slot) = self.find(id) else {
             return false;
         };
+        if slot.unawaited {
+            return true;
+        }
         let mut first_drop = false;
         slot.change(|state| {
             state.frames.push_back(note);
@@ -122,7 +141,7 @@ impl Pending {
     /// Ends one request in another way than by an answer; false where it is not open.
     pub(super) fn end(&self, id: i64, how: Ended) -> bool {
         let slot = self.find(id);
-        slot.map(|slot| slot.change(|state| state.ended = Some(how))).is_some()
+        slot.map(|slot| slot.end(how)).is_some()
     }
 
     /// The open request with this progress token.
@@ -132,8 +151,17 @@ impl Pending {
 
     /// The open request, where there is just one. A subscription is none: it is open all the time.
     pub(super) fn only(&self) -> Option<i64> {
+        self.only_of(|slot| !slot.lasting)
+    }
+
+    /// The same of those that somebody waits for, to whom a log message or a question may belong.
+    pub(super) fn only_awaited(&self) -> Option<i64> {
+        self.only_of(|slot| !slot.lasting && !slot.unawaited)
+    }
+
+    fn only_of(&self, counts: impl Fn(&Slot) -> bool) -> Option<i64> {
         let table = self.table.lock();
-        let mut open = table.open.iter().filter(|(_, slot)| !slot.lasting).map(|(id, _)| *id);
+        let mut open = table.open.iter().filter(|(_, slot)| counts(slot)).map(|(id, _)| *id);
         open.next().filter(|_| open.next().is_none())
     }
 
@@ -154,9 +182,7 @@ impl Pending {
         };
         // Woken after unlocking: those who wake come for the lock.
         for slot in slots {
-            slot.change(|state| {
-                state.ended.get_or_insert(Ended::Gone(why.clone()));
-            });
+            slot.end(Ended::Gone(why.clone()));
         }
         true
     }
@@ -196,11 +222,27 @@ pub(super) enum Ended {
     Gone(Gone),
 }
 
+impl From<Ended> for Next {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::TooLong => Self::TooLong,
+            Ended::ByServer => Self::ByServer,
+            Ended::Gone(why) => Self::Gone(why),
+        }
+    }
+}
+
+/// Takes what a request came to. Called with no lock held.
+pub(super) type Taker = Box<dyn FnOnce(Next) + Send>;
+
 #[derive(Default)]
 struct SlotState {
     frames: VecDeque<String>,
     dropping: bool,
     ended: Option<Ended>,
+    taker: Option<Taker>,
+    /// Who waits for it by reading, and how that wait is ended.
+    reader: Option<(ThreadId, Arc<dyn Wake>)>,
 }
 
 #[derive(Default)]
@@ -208,12 +250,40 @@ struct Slot {
     state: Mutex<SlotState>,
     news: Condvar,
     lasting: bool,
+    unawaited: bool,
 }
 
 impl Slot {
     fn change(&self, change: impl FnOnce(&mut SlotState)) {
-        change(&mut self.state.lock());
+        let bell = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            // The reader itself looks after each piece that it read.
+            let other = |(reader, _): &&(ThreadId, _)| *reader != std::thread::current().id();
+            state.reader.as_ref().filter(other).map(|(_, bell)| bell.clone())
+        };
         self.news.notify_all();
+        if let Some(bell) = bell {
+            bell.wake();
+        }
+    }
+
+    /// The first end counts.
+    fn end(&self, how: Ended) {
+        if self.unawaited {
+            return self.hand_over(how.into());
+        }
+        self.change(|state| {
+            state.ended.get_or_insert(how);
+        });
+    }
+
+    fn hand_over(&self, what: Next) {
+        // Taken out first: the taker runs with the lock released.
+        let taker = self.state.lock().taker.take();
+        if let Some(taker) = taker {
+            taker(what);
+        }
     }
 }
 
@@ -238,6 +308,17 @@ impl Ticket {
         self.id
     }
 
+    /// Whether other requests wait for their answers.
+    fn has_company(&self) -> bool {
+        let table = self.pending.table.lock();
+        table.open.iter().any(|(id, slot)| *id != self.id && !slot.lasting)
+    }
+
+    /// Nobody's answer is wanted any more: whom to tell, where nothing came so far.
+    pub(super) fn give_up(&self) -> Option<Taker> {
+        self.slot.state.lock().taker.take()
+    }
+
     /// Lets the token end the waits of this request.
     pub(super) fn hook(&self, cancel: &CancelToken) -> Result<(), Cancelled> {
         let slot: Weak<dyn Wake> = Arc::downgrade(&self.slot) as Weak<dyn Wake>;
@@ -245,26 +326,33 @@ impl Ticket {
     }
 
     /// Waits for what comes next. What is here already counts before what is missing.
-    pub(super) fn next(&self, scope: &Scope<'_>, clock: &dyn Clock) -> Next {
+    pub(super) fn next(&self, scope: &Scope<'_>, clock: &dyn Clock, link: Option<&dyn Link>) -> Next {
         let (began, hold) = (clock.now(), scope.cancel.hold());
         let deadline = |now| {
             let idle = Deadline::after(hold.silent_since(began, now), scope.idle, Budget::Idle);
             idle.tighter(hold.moved(scope.total, now))
         };
-        self.wait(deadline, Some(scope.cancel), clock)
+        self.wait(deadline, Some(scope.cancel), clock, link.filter(|_| !self.slot.lasting))
     }
 
     /// Waits for the reason why the channel is over, for a write that failed: the exit comes a moment later.
     pub(super) fn gone(&self, limit: Duration, clock: &dyn Clock) -> Option<Gone> {
         let deadline = Deadline::after(clock.now(), Some(limit), Budget::Grace);
-        match self.wait(|_| deadline, None, clock) {
+        match self.wait(|_| deadline, None, clock, None) {
             Next::Gone(why) => Some(why),
             Next::Frame(_) | Next::TooLong | Next::ByServer | Next::Cancelled(_) | Next::Timeout(_) => None,
         }
     }
 
     /// The deadline is asked anew after each wait: it moves while a question is open.
-    fn wait(&self, deadline: impl Fn(Instant) -> Deadline, cancel: Option<&CancelToken>, clock: &dyn Clock) -> Next {
+    fn wait(
+        &self,
+        deadline: impl Fn(Instant) -> Deadline,
+        cancel: Option<&CancelToken>,
+        clock: &dyn Clock,
+        link: Option<&dyn Link>,
+    ) -> Next {
+        let mut lead = link.map(|link| Lead { ticket: self, link, turn: None });
         let mut state = self.slot.state.lock();
         loop {
             if let Some(why) = cancel.and_then(CancelToken::cancelled) {
@@ -281,10 +369,55 @@ impl Ticket {
             }
             let now = clock.now();
             let deadline = deadline(now);
-            if let Err(expired) = deadline.left(now) {
-                return Next::Timeout(expired.0);
+            let left = match deadline.left(now) {
+                Ok(left) => left,
+                Err(expired) => return Next::Timeout(expired.0),
+            };
+            if !lead.as_mut().is_some_and(|lead| lead.read(&mut state, left)) {
+                deadline.wait(&self.slot.news, &mut state);
             }
-            deadline.wait(&self.slot.news, &mut state);
+        }
+    }
+}
+
+/// A caller that reads what it waits for, and what comes for others meanwhile.
+struct Lead<'a> {
+    ticket: &'a Ticket,
+    link: &'a dyn Link,
+    turn: Option<Box<dyn Turn + 'a>>,
+}
+
+impl Lead<'_> {
+    /// Reads once. False where another reads, or has to.
+    fn read(&mut self, state: &mut MutexGuard<'_, SlotState>, left: Option<Duration>) -> bool {
+        if self.turn.is_none() {
+            // With several that wait, the link's own thread wakes each with less ado. Tried with the lock held: who
+            // reads comes for it, but does not wait for us.
+            if self.ticket.has_company() {
+                self.link.want_reader();
+                return false;
+            }
+            self.turn = self.link.turn();
+        }
+        let (Some(turn), Some(bell)) = (&mut self.turn, self.link.bell()) else {
+            return false;
+        };
+        // From here on whoever has news rings; with the lock held since the last look, none is missed.
+        state.reader = Some((std::thread::current().id(), bell));
+        let goes_on = MutexGuard::unlocked(state, || turn.read(left));
+        state.reader = None;
+        if !goes_on {
+            self.turn = None;
+        }
+        true
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        // First given back, then looked: who came meanwhile has found it taken, or is seen here.
+        if self.turn.take().is_some() && self.ticket.has_company() {
+            self.link.want_reader();
         }
     }
 }
@@ -319,7 +452,7 @@ mod tests {
     }
 
     fn frame(ticket: &Ticket, cancel: &CancelToken) -> String {
-        match ticket.next(&scope(cancel), &SystemClock) {
+        match ticket.next(&scope(cancel), &SystemClock, None) {
             Next::Frame(text) => text,
             other @ (Next::TooLong | Next::ByServer | Next::Gone(_) | Next::Cancelled(_) | Next::Timeout(_)) => {
                 format!("{other:?}")
@@ -380,7 +513,7 @@ mod tests {
         assert!(pending.close(&Gone::Lost("x".into())));
         assert!(!pending.close(&Gone::Closed));
         assert_eq!(frame(&one, &cancel), "a");
-        assert!(matches!(two.next(&scope(&cancel), &SystemClock), Next::Gone(Gone::Lost(_))));
+        assert!(matches!(two.next(&scope(&cancel), &SystemClock, None), Next::Gone(Gone::Lost(_))));
         assert_eq!(pending.open(3, None, false).err(), Some(Gone::Lost("x".into())));
     }
 
@@ -392,7 +525,7 @@ mod tests {
         ticket.hook(&cancel).unwrap();
         let there = cancel.clone();
         let racer = std::thread::spawn(move || there.cancel(Why::Host));
-        let next = ticket.next(&scope(&cancel), &SystemClock);
+        let next = ticket.next(&scope(&cancel), &SystemClock, None);
         assert!(matches!(next, Next::Cancelled(Why::Host)), "{next:?}");
         assert!(racer.join().unwrap());
         let refused = pending.open(2, None, false).unwrap();

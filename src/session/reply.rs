@@ -4,6 +4,7 @@ use crate::error::{Error, Kind, Result, one_line};
 use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::{Match, Message, WireId, read};
 use crate::protocol::limits::Limits;
+use crate::session::fault::answered;
 use crate::session::request::{Note, Notes};
 use crate::transport::{Flow, FrameSink};
 
@@ -109,7 +110,7 @@ impl Reply<'_> {
             }
             Err(error) if !frame.is_structure && error.kind() != Kind::TooLarge => self.pass_over(error),
             Ok(Message::Result { id, result }) => self.settle(&id, Ok(result)),
-            Ok(Message::Fault { id, fault }) => self.settle(&id, Err(Error::from_rpc(fault))),
+            Ok(Message::Fault { id, fault }) => self.settle(&id, Err(answered(fault))),
             Ok(Message::Notification { method, params }) => {
                 self.notification(method, params);
                 Flow::More

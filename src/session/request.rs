@@ -67,7 +67,7 @@ impl Request {
     /// A tool call; `arguments` is the text of a JSON object.
     pub(crate) fn tool(name: &str, arguments: &Json) -> Self {
         let quoted = crate::protocol::json::quote(name);
-        let body = format!("\"name\":{quoted},\"arguments\":{},", arguments.text());
+        let body = ["\"name\":", &quoted, ",\"arguments\":", arguments.text(), ","].concat();
         let params = Params { body, meta: None, name: Some(name.to_owned()) };
         let (cache, task, call) = Default::default();
         let (method, arguments) = (method::TOOLS_CALL.to_owned(), Some(arguments.clone()));

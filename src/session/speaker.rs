@@ -1,14 +1,17 @@
 //! What a session of either era does.
 
+use std::sync::Arc;
+
 use crate::clock::Deadline;
 use crate::error::Result;
 use crate::protocol::answer::Answer;
 use crate::protocol::input::InputAnswer;
 use crate::protocol::json::Json;
 use crate::protocol::task::Task;
+use crate::session::landing::{Hear, Land};
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
-use crate::transport::Scope;
+use crate::transport::{Scope, Unawaited};
 
 /// One era's way to speak.
 pub(super) trait Speaker: Send + Sync {
@@ -21,6 +24,15 @@ pub(super) trait Speaker: Send + Sync {
 
     /// A task as it stands, with its open questions, its result or its error.
     fn task_get(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task>;
+
+    /// Whether [`Speaker::task_begin`] is worth a try.
+    fn may_begin(&self) -> bool {
+        false
+    }
+
+    /// The same as [`Speaker::task_get`] without a thread that waits, where it can be sent at once: what comes of it
+    /// lands once. `None`: it was not sent (though it may have landed, where the channel ended just then).
+    fn task_begin(self: Arc<Self>, id: &str, hear: Hear, land: Land) -> Option<Arc<dyn Unawaited>>;
 
     /// Sends answers to a task's questions.
     fn task_update(&self, id: &str, answers: &[InputAnswer], scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<()>;

@@ -6,6 +6,7 @@ use crate::error::{ChildEnd, Error, Kind, one_line};
 use crate::protocol::jsonrpc::{Message, read};
 use crate::protocol::limits::{Limits, too_large};
 use crate::protocol::method;
+use crate::session::fault::answered;
 use crate::transport::{Fault, Gone, HttpRefusal, Sent};
 
 /// What follows from a fault.
@@ -89,7 +90,7 @@ fn not_again(last: Gone) -> Error {
 /// An HTTP status outside 2xx: a JSON-RPC error in its body is that error (BR-14), else the status is.
 fn refused(refusal: &HttpRefusal, limits: &Limits) -> Error {
     if let Ok(Message::Fault { fault, .. }) = read(refusal.body.clone(), limits) {
-        let error = Error::from_rpc(fault).with_http_status(refusal.status).with_retry_after(refusal.retry_after);
+        let error = answered(fault).with_http_status(refusal.status).with_retry_after(refusal.retry_after);
         return match refusal.status {
             401 => error.with_kind(Kind::AuthRequired),
             _ => error,

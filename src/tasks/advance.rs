@@ -32,7 +32,7 @@ impl Engine {
             // In this order: who executes a task's actions may ask for a round trip. The wait is bounded, since nobody
             // rings when the last action is done.
             let at_rest = self.at_rest(LOOK);
-            if self.pool().wait_quiet(LOOK) && at_rest {
+            if self.letters().wait_quiet(LOOK) && self.pool().wait_quiet(LOOK) && at_rest {
                 return true;
             }
             if deadline.left(SystemClock.now()).is_err() {

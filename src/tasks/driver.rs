@@ -19,6 +19,7 @@ use crate::tasks::EndReason;
 use crate::tasks::entry::{Held, Identity, Links, TaskEntry};
 use crate::tasks::errand::{Errand, guarded};
 use crate::tasks::ledger::{Record, Taken, TaskAbout, TaskKey, taken_over};
+use crate::tasks::letters::Letters;
 use crate::tasks::origins::{Origins, Withheld};
 use crate::tasks::pace::{Chance, Jitter};
 use crate::tasks::pool::Pool;
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     spawn: Option<Arc<dyn Spawn>>,
     chance: Chance,
     pool: Arc<Pool>,
+    letters: Letters,
     desk: Mutex<Desk>,
     origins: Mutex<Origins>,
     /// Held while what is due is handed out, so that whoever gets it knows that all of that has happened.
@@ -93,7 +95,8 @@ impl Engine {
         jitter_seed: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
-            pool: Pool::new(spawn.clone(), passing),
+            pool: Pool::new(spawn.clone(), passing.clone()),
+            letters: Letters::new(passing),
             clock,
             spawn,
             chance: Chance::new(jitter_seed),
@@ -202,6 +205,7 @@ impl Engine {
             entry.post(TaskEvent::Closed);
         }
         self.bell.notify_all();
+        self.letters.stop();
         let workers_gone = self.pool.stop(deadline);
         let mut desk = self.desk.lock();
         while desk.scheduler {
@@ -239,6 +243,10 @@ impl Engine {
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    pub(crate) fn letters(&self) -> &Letters {
+        &self.letters
     }
 
     pub(crate) fn jitter(&self) -> Jitter {
@@ -294,7 +302,7 @@ impl Engine {
         loop {
             let looked = self.clock.now();
             self.step(looked);
-            let patience = self.pool.relieve();
+            let patience = self.watch_letters().into_iter().chain(self.pool.relieve()).min();
             let mut desk = self.desk.lock();
             if desk.stopping {
                 desk.scheduler = false;
@@ -464,6 +472,9 @@ impl Group {
         }
         // After the ends, so that what the cut trips report comes to machines that no longer listen.
         self.engine.pool.cut(self.id);
+        self.engine.letters.cut(self.id);
+        // Other clients of the same server may have waited for the places.
+        self.engine.send_letters();
     }
 
     fn identity(&self, key: TaskKey, about: Arc<TaskAbout>, links: &Links) -> Identity {

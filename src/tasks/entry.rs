@@ -169,6 +169,10 @@ impl TaskEntry {
         Held(self.clone(), true)
     }
 
+    pub(crate) fn engine(&self) -> Weak<Engine> {
+        self.engine.clone()
+    }
+
     pub(crate) fn wire(&self) -> &dyn TaskWire {
         &*self.links.wire
     }
@@ -225,7 +229,8 @@ impl TaskEntry {
             return Ok(known);
         }
         let trip = Trip { by: Asker::Host, started: self.clock.now() };
-        let outcome = self.get(trip.started, cancel);
+        let outcome = self.ask(cancel).and_then(|task| self.own(task));
+        self.hear(trip.started, outcome.as_ref().err());
         let (event, error) = match outcome {
             Ok(task) => {
                 let hollow = task.check_payload().err();
@@ -536,6 +541,9 @@ impl TaskEntry {
 
     fn submit(self: &Arc<Self>, chore: Chore) {
         if let Some(engine) = self.engine.upgrade() {
+            if matches!(chore, Chore::Poll) && self.links.wire.may_begin() {
+                return engine.send_letter(self);
+            }
             engine.submit(&self.who.lane, Errand::new(self.clone(), chore));
         }
     }
@@ -551,27 +559,41 @@ impl TaskEntry {
         if let Some(Err(withheld)) = self.engine.upgrade().map(|engine| engine.pass(self.lane())) {
             return TaskEvent::Withheld(withheld);
         }
-        match self.get(trip.started, cancel) {
+        self.taken(trip, self.ask(cancel))
+    }
+
+    /// What a scheduled `tasks/get` came to.
+    pub(crate) fn taken(&self, trip: Trip, outcome: Result<Task>) -> TaskEvent {
+        let outcome = outcome.and_then(|task| self.own(task));
+        self.hear(trip.started, outcome.as_ref().err());
+        match outcome {
             Ok(task) => TaskEvent::Polled(Arc::new(task), trip),
             Err(error) => TaskEvent::PollFailed(error, trip),
         }
     }
 
-    /// One `tasks/get`; what it says of the server, the other tasks there hear, too.
-    fn get(&self, started: Instant, cancel: &CancelToken) -> Result<Task> {
-        let outcome = self.ask(cancel);
+    /// What a `tasks/get` says of the server, the other tasks there hear, too.
+    fn hear(&self, started: Instant, error: Option<&Error>) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.heard(self.lane(), started, outcome.as_ref().err());
+            engine.heard(self.lane(), started, error);
         }
-        outcome
     }
 
-    fn ask(&self, cancel: &CancelToken) -> Result<Task> {
-        let task = guarded(|| self.links.wire.get(&self.who.key.id, cancel))?;
+    fn own(&self, task: Task) -> Result<Task> {
         if task.id != *self.who.key.id {
             return Err(Error::new(Kind::Malformed, "the server answered tasks/get with another task's id"));
         }
         Ok(task)
+    }
+
+    /// True where this answer would tell nothing that has to be stored or told.
+    pub(crate) fn expects(&self, task: &Task) -> bool {
+        task.id == *self.who.key.id && self.core.lock().machine.expects(task)
+    }
+
+    /// One `tasks/get`, on this thread.
+    pub(crate) fn ask(&self, cancel: &CancelToken) -> Result<Task> {
+        guarded(|| self.links.wire.get(&self.who.key.id, cancel))
     }
 }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::input::InputAnswer;
+use crate::tasks::OnItsWay;
 use crate::tasks::entry::TaskEntry;
 use crate::tasks::keys::Sender;
+use crate::tasks::letters::{Letter, Rest};
 use crate::tasks::state::{Asker, TaskEvent, Trip};
 
 /// A round trip for a worker.
@@ -20,6 +22,10 @@ pub(crate) struct Errand {
 pub(crate) enum Chore {
     /// `tasks/get`.
     Poll,
+    /// What is left of one that was sent without a worker.
+    Letter(Letter),
+    /// The time of one is up.
+    Expire(Arc<dyn OnItsWay>),
     /// `tasks/update`.
     Update(Vec<InputAnswer>),
     /// `tasks/cancel`.
@@ -35,12 +41,27 @@ impl Errand {
     /// Makes the round trip, unless the task has ended, and tells the machine.
     pub(crate) fn run(self, token: &CancelToken) {
         let Self { entry, chore } = self;
+        if let Chore::Expire(way) = chore {
+            // Also of a task that has ended: it has a place.
+            return way.expire();
+        }
         if entry.has_ended() {
             return;
         }
         let id = &entry.key().id;
         let event = match chore {
             Chore::Poll => entry.poll(token),
+            Chore::Letter(Letter { trip, rest, place }) => {
+                let outcome = match rest {
+                    Rest::Ask => entry.ask(token),
+                    Rest::Finish(finish) => guarded(|| finish(token)),
+                    Rest::Take(task) => Ok(*task),
+                };
+                let event = entry.taken(trip, outcome);
+                entry.post(event);
+                return drop(place);
+            }
+            Chore::Expire(_) => return,
             Chore::Update(answers) => {
                 let outcome = guarded(|| entry.wire().update(id, &answers, token));
                 TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, outcome)
@@ -56,6 +77,9 @@ impl Errand {
         let error = error.clone();
         entry.post(match chore {
             Chore::Poll => TaskEvent::PollFailed(error, Trip { by: Asker::Schedule, started: entry.clock().now() }),
+            Chore::Letter(letter) => TaskEvent::PollFailed(error, letter.trip),
+            // Without a thread for it, here: at worst the server does not read, and it takes a moment.
+            Chore::Expire(way) => return way.expire(),
             Chore::Update(answers) => TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, Err(error)),
             Chore::Cancel => TaskEvent::CancelDone(Err(error)),
         });

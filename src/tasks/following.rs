@@ -204,6 +204,12 @@ impl Following {
         self.fault.as_ref().map(|fault| &fault.error)
     }
 
+    /// True where this answer would change nothing but the time of the next poll.
+    pub(crate) fn expects(&self, task: &Task) -> bool {
+        let same = |have: &Arc<Task>| same_state(have, task) && have.ttl == task.ttl;
+        !task.status.is_terminal() && self.fault.is_none() && self.task.as_ref().is_some_and(same)
+    }
+
     fn on_polled(&mut self, task: Arc<Task>, trip: Trip, when: (Moment, Jitter), out: &mut Actions) -> Option<End> {
         let (at, jitter) = when;
         self.land(trip);

@@ -13,8 +13,8 @@
 //! event + time in, actions out), `schedule`, `queue` (fair turns), `watch` (which stream tells of which task),
 //! `origins` (which servers do not answer). Doing:
 //! `ledger` (what must survive, in memory or in a file), `snapshot` (what the host sees), `entry` (one task: machine,
-//! ledger, wire and host together), `errand` (one round trip), `pool` (workers), `push` (the streams), `driver` (the
-//! engine), `advance` (a clock in the host's hands).
+//! ledger, wire and host together), `errand` (one round trip), `pool` (workers), `letters` (polls without one), `push`
+//! (the streams), `driver` (the engine), `advance` (a clock in the host's hands).
 //!
 //! Promises: never a poll early; exactly one terminal event per
 //! task and process life; the ledger hears of a task before the caller; each input key is asked once and answered
@@ -30,6 +30,7 @@ mod following;
 mod history;
 pub(crate) mod keys;
 pub(crate) mod ledger;
+mod letters;
 mod lifetime;
 mod origins;
 mod outbox;
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::CancelToken;
+use crate::clock::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::input::{InputAnswer, InputRequest};
 use crate::protocol::json::Json;
@@ -58,6 +60,15 @@ use crate::tasks::snapshot::Snapshot;
 pub(crate) trait TaskWire: Send + Sync {
     /// `tasks/get`. [`crate::error::Kind::TaskUnknown`] where the server no longer knows the task (-32602).
     fn get(&self, task_id: &str, cancel: &CancelToken) -> Result<Task>;
+    /// Whether [`TaskWire::begin`] is worth a try.
+    fn may_begin(&self) -> bool {
+        false
+    }
+    /// The same as [`TaskWire::get`] without a thread that waits: sends `tasks/get` and returns. What comes of it goes to
+    /// `done`, once. `None`: it was not sent, and a worker has to ask; `done` may have been called all the same.
+    fn begin(&self, _task_id: &str, _done: Done) -> Option<Arc<dyn OnItsWay>> {
+        None
+    }
     /// `tasks/update`.
     fn update(&self, task_id: &str, answers: &[InputAnswer], cancel: &CancelToken) -> Result<()>;
     /// `tasks/cancel`.
@@ -77,6 +88,28 @@ pub(crate) trait TaskWire: Send + Sync {
     }
     /// Which server this is, for fairness: polls are capped per origin.
     fn origin(&self) -> &str;
+}
+
+/// What came of a `tasks/get` that was begun.
+pub(crate) enum Reply {
+    /// The task as it stands.
+    Task(Box<Task>),
+    /// A worker has to find out.
+    Finish(Finish),
+}
+
+/// The rest of a round trip.
+pub(crate) type Finish = Box<dyn FnOnce(&CancelToken) -> Result<Task> + Send + Sync>;
+
+/// Takes what came of it, on a thread that must not be held up.
+pub(crate) type Done = Box<dyn FnOnce(Reply) + Send>;
+
+/// A `tasks/get` that was begun. Dropped, it is given up without a word.
+pub(crate) trait OnItsWay: Send + Sync {
+    /// When its time is up, by the clock of round trips.
+    fn deadline(&self) -> Deadline;
+    /// Its time is up: ends it, unless it has come back. May block for a moment.
+    fn expire(&self);
 }
 
 /// What is heard of tasks without asking.

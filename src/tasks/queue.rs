@@ -23,6 +23,8 @@ pub(crate) struct FairQueue<J> {
     /// The origins with waiting jobs, in turn.
     turns: VecDeque<Arc<str>>,
     total: usize,
+    /// The most that run.
+    most: usize,
     waiting: usize,
 }
 
@@ -35,9 +37,14 @@ struct Origin<J> {
 }
 
 impl<J> FairQueue<J> {
-    /// Nothing waits, nothing runs.
+    /// Nothing waits, nothing runs; for as many as there are workers.
     pub(crate) fn new() -> Self {
-        Self { origins: HashMap::new(), turns: VecDeque::new(), total: 0, waiting: 0 }
+        Self::of(MAX_RUNNING)
+    }
+
+    /// Of which so many run at once.
+    pub(crate) fn of(most: usize) -> Self {
+        Self { origins: HashMap::new(), turns: VecDeque::new(), total: 0, most, waiting: 0 }
     }
 
     /// Adds a job at the end of its lane.
@@ -54,7 +61,7 @@ impl<J> FairQueue<J> {
     pub(crate) fn take(&mut self) -> Option<(Lane, J)> {
         for _ in 0..self.turns.len() {
             let name = self.turns.pop_front()?;
-            let free = MAX_RUNNING - self.total;
+            let free = self.most - self.total;
             let origin = self.origins.get_mut(&name)?;
             if !origin.may_run(free) {
                 self.turns.push_back(name);
@@ -74,7 +81,7 @@ impl<J> FairQueue<J> {
 
     /// Whether [`Self::take`] would find a job.
     pub(crate) fn may_take(&self) -> bool {
-        let free = MAX_RUNNING - self.total;
+        let free = self.most - self.total;
         self.turns.iter().any(|name| self.origins.get(name).is_some_and(|origin| origin.may_run(free)))
     }
 

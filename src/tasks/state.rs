@@ -296,6 +296,14 @@ impl Machine {
         }));
     }
 
+    /// True where this answer would change nothing but the time of the next poll.
+    pub(crate) fn expects(&self, task: &Task) -> bool {
+        match &self.phase {
+            Phase::New(_) | Phase::Ended(_) => false,
+            Phase::Following(following) => following.expects(task),
+        }
+    }
+
     /// The end, once there is one.
     pub(crate) fn end(&self) -> Option<&End> {
         match &self.phase {

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::os::WakeHandle;
 use crate::spawn::Spawn;
-use crate::transport::framing::Framer;
-use crate::transport::lines::{Handle, LineWriter, deliver, deliver_rest, pump};
+use crate::transport::lines::{Handle, LineWriter};
+use crate::transport::reading::{Bell, Reading};
 use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
 
 /// The reader sees the stop at once; this is only the bound of the wait.
@@ -48,14 +49,16 @@ pub(super) fn link(
     let line = Arc::new(Line {
         stream: Mutex::new(Some(stream)),
         writer: LineWriter::new(writer, wiring.clock.clone()).map_err(lost)?,
+        input: Reading::new(reader, wiring.line_bytes, receiver.clone(), wiring.clock.clone()).map_err(lost)?,
         stop: WakeHandle::new().map_err(lost)?,
+        bell: Bell::new().map_err(lost)?,
         clock: wiring.clock.clone(),
         closing: AtomicBool::new(false),
         reading: Mutex::new(true),
         changed: Condvar::new(),
     });
-    let (here, line_bytes) = (line.clone(), wiring.line_bytes);
-    let started = wiring.spawn.spawn(wiring.thread, Box::new(move || here.read(reader, line_bytes, &*receiver)));
+    let here = line.clone();
+    let started = wiring.spawn.spawn(wiring.thread, Box::new(move || here.read(&*receiver)));
     started.map_err(|refused| Fault::Connect(refused.message().to_owned()))?;
     Ok(line)
 }
@@ -65,7 +68,9 @@ struct Line<S: Duplex> {
     /// Taken out by the one that shuts it.
     stream: Mutex<Option<S>>,
     writer: LineWriter<S>,
+    input: Reading<S>,
     stop: WakeHandle,
+    bell: Arc<Bell>,
     clock: Arc<dyn Clock>,
     closing: AtomicBool,
     reading: Mutex<bool>,
@@ -73,10 +78,8 @@ struct Line<S: Duplex> {
 }
 
 impl<S: Duplex> Line<S> {
-    fn read(&self, reader: S, line_bytes: usize, receiver: &dyn Receiver) {
-        let mut framer = Framer::new(line_bytes);
-        let fault = pump(reader, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
-        deliver_rest(&mut framer, receiver);
+    fn read(&self, receiver: &dyn Receiver) {
+        let fault = self.input.run(&self.stop);
         self.writer.cut();
         let why = match fault {
             _ if self.closing.load(Ordering::Acquire) => Gone::Closed,
@@ -105,6 +108,23 @@ impl<S: Duplex> Link for Line<S> {
             }
             sent => sent,
         }
+    }
+
+    fn try_send(&self, message: &str) -> bool {
+        self.writer.try_send(message)
+    }
+
+    #[cfg(unix)]
+    fn turn(&self) -> Option<Box<dyn crate::transport::Turn + '_>> {
+        self.input.turn(&self.stop, self.bell.handle())
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        Some(self.bell.clone())
+    }
+
+    fn want_reader(&self) {
+        self.input.want();
     }
 
     fn cut(&self) {

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::Clock;
 use crate::os::WakeHandle;
-use crate::os::pipe::{Inlet, Outlet};
+use crate::os::pipe::{Inlet, Outlet, WHOLE};
 use crate::transport::framing::{Frame, Framer};
 use crate::transport::{Fault, Receiver, Scope, Sent};
 
@@ -22,6 +22,8 @@ pub(super) use std::os::windows::io::AsHandle as Handle;
 /// How long a writer waits for room, or for its turn, before it looks at its token and its deadline again. Only a peer
 /// that does not read lets a writer come here.
 const SLICE: Duration = Duration::from_millis(50);
+/// How long [`LineWriter::try_send`] waits for another's write: none of them waits for room, so it is over in a moment.
+const TURN: Duration = Duration::from_millis(2);
 /// One read; a pipe holds 64 KiB.
 const READ: usize = 64 << 10;
 
@@ -36,18 +38,49 @@ struct Half<W: Handle> {
 pub(super) struct LineWriter<W: Handle> {
     half: Mutex<Option<Half<W>>>,
     closing: AtomicBool,
+    /// A writer waits for room: the peer does not read.
+    stuck: AtomicBool,
     clock: Arc<dyn Clock>,
 }
 
 impl<W: Handle> LineWriter<W> {
     pub(super) fn new(sink: W, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
-        let half = Half { outlet: Outlet::new(sink)?, rest: Vec::new() };
-        Ok(Self { half: Mutex::new(Some(half)), closing: AtomicBool::new(false), clock })
+        let half = Mutex::new(Some(Half { outlet: Outlet::new(sink)?, rest: Vec::new() }));
+        Ok(Self { half, closing: AtomicBool::new(false), stuck: AtomicBool::new(false), clock })
+    }
+
+    /// Sends one message as one line where it is short and the channel has room. False: it was not sent.
+    pub(super) fn try_send(&self, message: &str) -> bool {
+        let line = line_of(message);
+        if line.len() > WHOLE || self.stuck.load(Ordering::Acquire) || self.closing.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(mut half) = self.half.try_lock_for(TURN) else {
+            return false;
+        };
+        let Some(half) = half.as_mut().filter(|half| half.rest.is_empty()) else {
+            return false;
+        };
+        match half.outlet.write(&line) {
+            Ok(done) if done == line.len() => true,
+            // A socket of some system's took a part: the next sender brings the rest, and nobody asked for its answer.
+            Ok(done) => {
+                half.rest = line[done..].to_vec();
+                false
+            }
+            Err(_) => false,
+        }
     }
 
     /// Sends one message as one line, in one write where the channel has room.
     pub(super) fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
         let mut half = self.lock(scope)?;
+        let sent = self.send_locked(&mut half, message, scope);
+        self.stuck.store(false, Ordering::Release);
+        sent
+    }
+
+    fn send_locked(&self, half: &mut Option<Half<W>>, message: &str, scope: &Scope<'_>) -> Result<(), Fault> {
         let Some(half) = half.as_mut() else {
             return Err(Fault::Closed);
         };
@@ -96,7 +129,7 @@ impl<W: Handle> LineWriter<W> {
     ) -> Result<(), (usize, Fault)> {
         let mut done = 0;
         while done < bytes.len() {
-            let fault = match outlet.write(&bytes[done..], SLICE) {
+            let fault = match outlet.write(&bytes[done..]) {
                 Ok(count) => {
                     done += count;
                     continue;
@@ -105,7 +138,9 @@ impl<W: Handle> LineWriter<W> {
             };
             let sent = if done > 0 || outlet.is_busy() { begun } else { Sent::No };
             if fault.kind() == ErrorKind::WouldBlock {
+                self.stuck.store(true, Ordering::Release);
                 self.look(scope, sent).map_err(|fault| (done, fault))?;
+                outlet.wait(SLICE).map_err(|fault| (done, lost(sent, &fault)))?;
             } else if fault.kind() != ErrorKind::Interrupted {
                 return Err((done, lost(sent, &fault)));
             }
@@ -237,5 +272,41 @@ mod tests {
         assert_eq!(found.next(), Some(long.as_str()));
         assert_eq!(found.next(), Some("last"));
         assert_eq!(found.next(), None);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    #[allow(clippy::disallowed_methods, reason = "the lock is held by another thread")]
+    fn what_takes_waiting_is_not_sent_and_no_part_of_it() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let lines = LineWriter::new(writer, crate::clock::system()).unwrap();
+        assert!(lines.try_send("short"));
+        assert!(!lines.try_send(&"x".repeat(WHOLE)), "it might go out in parts");
+        // Another thread waits for room.
+        let token = CancelToken::new();
+        std::thread::scope(|threads| {
+            let stuck = threads.spawn(|| lines.send(&"y".repeat(300_000), &scope(&token, 60_000)));
+            while !lines.stuck.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for _ in 0..1000 {
+                assert!(!lines.try_send("meanwhile"));
+            }
+            token.cancel(Why::Host);
+            assert!(stuck.join().unwrap().is_err());
+        });
+        assert!(!lines.try_send("behind a line that was begun"));
+        let mut seen = vec![0; 200_000];
+        let count = reader.read(&mut seen).unwrap();
+        assert!(seen[..count].starts_with(b"short\nyyy"));
+        // There is room for the rest now, in two or three goes.
+        let fresh = CancelToken::new();
+        while lines.send("", &scope(&fresh, 20)).is_err() {
+            let _room = reader.read(&mut seen).unwrap();
+        }
+        let _room = reader.read(&mut seen).unwrap();
+        assert!(lines.try_send("again"));
+        lines.close();
+        assert!(!lines.try_send("after the end"));
     }
 }

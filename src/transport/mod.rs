@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cancel::{CancelToken, Why};
+use crate::cancel::{CancelToken, Wake, Why};
 use crate::clock::{Budget, Deadline};
 use crate::error::ChildEnd;
 use crate::spawn::Spawn;
@@ -27,6 +27,7 @@ pub(crate) mod legacy_sse;
 mod lines;
 #[cfg(any(windows, test))]
 pub(crate) mod named_pipe;
+mod reading;
 pub(crate) mod record;
 pub(crate) mod restart;
 #[cfg(unix)]
@@ -225,6 +226,25 @@ pub(crate) trait Link: Send + Sync {
     /// Sends one message as one line; lines of several threads do not mix. Blocks the calling thread, within `scope`.
     fn send(&self, message: &str, scope: &Scope<'_>) -> Result<(), Fault>;
 
+    /// Sends one message where that takes no waiting at all. False: it was not sent, and only [`Link::send`] tells why.
+    fn try_send(&self, _message: &str) -> bool {
+        false
+    }
+
+    /// The reading, for a caller that waits for its answer; `None` where another has it, or the link's own thread alone
+    /// may. Then, and when it is given back while somebody else waits, [`Link::want_reader`] has that thread read.
+    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+        None
+    }
+
+    /// What ends the wait in [`Turn::read`] from another thread.
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        None
+    }
+
+    /// The link's own thread reads again, at once.
+    fn want_reader(&self) {}
+
     /// Begins the end without blocking: nothing more is sent.
     fn cut(&self);
 
@@ -236,7 +256,15 @@ pub(crate) trait Link: Send + Sync {
     fn close(&self, grace: Option<Duration>);
 }
 
-/// Where the messages of a link go. Called on the link's own thread, in the order in which they came; must not block.
+/// The reading of a link in a caller's hands, until it is dropped.
+pub(crate) trait Turn {
+    /// Waits for so long at most, or until the bell is rung, for what comes; hands it to the receiver on this thread.
+    /// False: there is nothing more to be had this way, and the link's own thread tells why.
+    fn read(&mut self, limit: Option<Duration>) -> bool;
+}
+
+/// Where the messages of a link go. Called on the link's own thread, or a caller's that reads for it, in the order in
+/// which they came; must not block.
 pub(crate) trait Receiver: Send + Sync {
     /// A line of text; whether it is a message is for the receiver to find out.
     fn message(&self, text: String);
@@ -278,11 +306,29 @@ pub(crate) struct HttpRefusal {
     pub moved: Option<String>,
 }
 
+/// Takes the message that answers a request, or what it ended with. Called once at most, on the link's own thread or
+/// whichever finds the end: it must not block.
+pub(crate) type Later = Box<dyn FnOnce(Result<String, Fault>) + Send>;
+
+/// A request that was sent and whose answer nobody waits for. Dropped, it is given up without a word.
+pub(crate) trait Unawaited: Send + Sync {
+    /// Its time is up: the server is told, and where the answer would go, the fault does. Nothing where that came
+    /// already. May block for a moment.
+    fn expire(&self, budget: Budget);
+}
+
 /// A way to reach a server.
 pub(crate) trait Transport: Send + Sync {
     /// Sends a request and hands the messages of its answer to `sink` until the sink is done. Blocks the calling
     /// thread and nobody else. The request leaves in one write.
     fn exchange(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>, sink: &mut dyn FrameSink) -> Result<(), Fault>;
+
+    /// Sends a request without waiting for anything; the message that answers it goes to `later`, what else comes of it
+    /// (progress, logs) to nobody. `None`: it cannot be sent so, now or ever, and [`Transport::exchange`] has to do it;
+    /// `later` may have been called all the same, where the end of the channel came in between.
+    fn begin(&self, _outgoing: Outgoing<'_>, _later: Later) -> Option<Arc<dyn Unawaited>> {
+        None
+    }
 
     /// Sends a notification; any 2xx answer is an acceptance, whatever its body.
     fn notify(&self, outgoing: Outgoing<'_>, scope: &Scope<'_>) -> Result<(), Fault>;

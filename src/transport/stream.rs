@@ -50,6 +50,17 @@ struct State {
     writing: bool,
 }
 
+impl State {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.waiting == 0 || self.waiting + bytes <= MOST_WAITING
+    }
+
+    fn push(&mut self, line: Vec<u8>) {
+        self.waiting += line.len();
+        self.outbox.push_back(line);
+    }
+}
+
 /// A stream of the host's.
 pub(crate) struct HostStream {
     state: Mutex<State>,
@@ -221,9 +232,8 @@ impl Link for HostStream {
             if let Some(why) = scope.cancel.cancelled() {
                 return Err(Fault::Cancelled { why, sent: Sent::No });
             }
-            if state.waiting == 0 || state.waiting + line.len() <= MOST_WAITING {
-                state.waiting += line.len();
-                state.outbox.push_back(line);
+            if state.has_room(line.len()) {
+                state.push(line);
                 self.changed.notify_all();
                 return Ok(());
             }
@@ -235,6 +245,17 @@ impl Link for HostStream {
                 self.changed.wait_until(&mut state, at);
             }
         }
+    }
+
+    fn try_send(&self, message: &str) -> bool {
+        let line = line_of(message);
+        let mut state = self.state.lock();
+        let fits = !state.closing && state.has_room(line.len());
+        if fits {
+            state.push(line);
+            self.changed.notify_all();
+        }
+        fits
     }
 
     fn cut(&self) {

@@ -23,9 +23,9 @@ use mcpnative::ffi::{call, client, error, event, input, library, queue, result, 
 pub use serde_json::Value;
 
 /// Longer than anything here takes on a busy machine; a wait that fails takes so long, none that works does.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The same for the C functions.
-pub const PATIENCE_MS: i64 = 30_000;
+pub const PATIENCE_MS: i64 = 60_000;
 
 /// Milliseconds on the monotonic clock, for assertions on the early side.
 pub fn now_ms() -> u128 {

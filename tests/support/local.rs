@@ -86,6 +86,12 @@ impl Local {
         heard.into_iter().map(|(_, message)| message).collect()
     }
 
+    /// The lines of the record that have this text: for records that are too long to be read again and again.
+    pub fn lines_with(&self, part: &str) -> usize {
+        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
+        text.lines().filter(|line| line.contains(part)).count()
+    }
+
     /// The process that it started and left behind (option `grandchild_ms`).
     pub fn grandchild(&self) -> i64 {
         let text = std::fs::read_to_string(&self.record).unwrap();

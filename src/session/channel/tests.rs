@@ -3,6 +3,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "many callers need many threads")]
 
+#[cfg(unix)]
+mod leading;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -12,7 +15,7 @@ use crate::protocol::json::Json;
 use crate::session::request::Note;
 use crate::transport::Receiver;
 
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 
 type Script = Box<dyn Fn(&Peer, usize, &str) + Send + Sync>;
 
@@ -74,6 +77,11 @@ impl Link for PeerLink {
             false => Ok(()),
         }
     }
+    fn try_send(&self, message: &str) -> bool {
+        let token = CancelToken::new();
+        !message.contains("full") && self.send(message, &scope(&token)).is_ok()
+    }
+
     fn cut(&self) {}
     fn close(&self, _: Option<Duration>) {}
 }
@@ -388,4 +396,64 @@ fn after_a_close_nothing_is_sent_and_who_waits_is_woken() {
     assert!(matches!(world.ask(2, "late"), Err(Fault::Closed)));
     world.channel.finish(None);
     assert_eq!(world.peer.heard.lock().len(), 1);
+}
+
+/// Begins a request; what comes of it goes into the list.
+fn begin(world: &World, id: i64, body: &str, out: &Arc<Mutex<Vec<String>>>) -> Option<Arc<dyn Unawaited>> {
+    let there = out.clone();
+    let later = Box::new(move |outcome: Result<String, Fault>| there.lock().push(format!("{outcome:?}")));
+    world.channel.begin(Outgoing { life: 0, body, headers: &[], id: Some(id), token: None }, later)
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_comes_to_its_one_end() {
+    let world = world(|_, _, _| ());
+    let out = Arc::new(Mutex::new(Vec::new()));
+    let came = || std::mem::take(&mut *out.lock());
+    // Nothing is dialled for it, and what cannot be written now is not sent.
+    assert!(begin(&world, 1, "early", &out).is_none());
+    assert_eq!(world.peer.lives.load(Ordering::Relaxed), 0);
+    let answered = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| world.ask(2, "first"));
+        world.peer.wait_heard("first");
+        // Beside a call: a log message is the call's, and so is an error that names nobody only without the other.
+        let sent = begin(&world, 3, "poll", &out).unwrap();
+        world.peer.say(r#"{"method":"notifications/message","params":{"level":"info","data":1}}"#);
+        world.peer.say(r#"{"id":null,"error":{"code":-32600,"message":"whose?"}}"#);
+        assert_eq!(world.odd(), ["the server sent an error that names no request"]);
+        world.peer.say(&answer("3"));
+        assert_eq!(came(), [format!("Ok({:?})", answer("3"))]);
+        sent.expire(Budget::Total);
+        assert!(came().is_empty() && !world.peer.heard.lock().iter().any(|text| text.contains("cancelled")));
+        world.peer.say(&answer("2"));
+        caller.join().unwrap().unwrap()
+    });
+    assert!(answered[0].contains("notifications/message") && answered.len() == 2, "{answered:?}");
+    assert!(begin(&world, 4, "the pipe is full", &out).is_none());
+
+    // Its time is up: the server is told, and an answer is late.
+    let sent = begin(&world, 5, "poll", &out).unwrap();
+    sent.expire(Budget::Idle);
+    assert_eq!(came(), ["Err(Timeout { budget: Idle, sent: Begun })"]);
+    world.peer.wait_heard("notifications/cancelled");
+    drop(sent);
+    world.peer.say(&answer("5"));
+    assert_eq!(world.odd(), ["the answer to request 5 came too late"]);
+
+    // Given up without a word.
+    drop(begin(&world, 6, "poll", &out).unwrap());
+    world.peer.say(&answer("6"));
+    assert!(came().is_empty());
+    assert_eq!(world.odd(), ["the answer to request 6 came too late"]);
+
+    // An error that names nobody is the only one's; so is the end of the channel.
+    let _sent = begin(&world, 7, "poll", &out).unwrap();
+    world.peer.say(r#"{"id":null,"error":{"code":-32600,"message":"bad"}}"#);
+    assert!(came()[0].contains("-32600"));
+    let _sent = begin(&world, 8, "poll", &out).unwrap();
+    world.peer.die(3);
+    assert!(came()[0].contains("Exited"), "with the reason");
+    assert!(begin(&world, 9, "poll", &out).is_none(), "the next life is for a thread that may wait");
+    let _lines = world.odd();
+    world.ask(10, "unwritable").unwrap_err();
 }

@@ -50,8 +50,9 @@ fn old_at(
         ("GET", "/mcp") => {
             peer.stream();
             let endpoint = endpoint.replace("$host", seen.header("host").unwrap_or_default());
-            peer.say(&format!("event: endpoint\ndata: {endpoint}\n\n"));
+            // Before the client can know the way to ask.
             *there.0.lock() = Some(peer.share());
+            peer.say(&format!("event: endpoint\ndata: {endpoint}\n\n"));
             peer.wait_gone();
         }
         ("POST", path) if path == leads_to => {

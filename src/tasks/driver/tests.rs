@@ -1,6 +1,7 @@
 //! The engine with its machines, in a world whose clock jumps to the next thing that happens. No thread, no waiting;
 //! the few tests that need threads wait for events, never for time.
 
+mod letters;
 mod scale;
 mod threads;
 mod world;

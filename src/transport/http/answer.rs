@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 use std::time::{Instant, SystemTime};
 
-use ureq::http::header::{self, HeaderName};
-use ureq::http::response::Parts;
+use ureq_proto::http::header::{self, HeaderName};
+use ureq_proto::http::response::Parts;
 
 use super::control::Control;
 use super::retry_after::retry_after;
@@ -110,7 +110,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The length that the head tells. Absent where the body is compressed: ureq takes the header away.
+    /// The length that the head tells. Absent where the body is compressed: the header goes then.
     fn told_length(&self) -> Option<u64> {
         self.head.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
     }

@@ -26,13 +26,11 @@ pub(super) struct Spans {
     pub idle: Option<Duration>,
     /// The end of making a connection, TLS included.
     pub connect: Deadline,
-    /// The longest line of the request's head.
-    pub widest: usize,
     /// The time that does not count.
     pub hold: Arc<Hold>,
 }
 
-/// What went wrong below ureq, which would only pass on an `io::Error`.
+/// What went wrong below the protocol, which would only pass on an `io::Error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// A limit ran out.
@@ -106,8 +104,7 @@ impl Wake for Cutter {
 
 impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let spans =
-            Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
+        let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
         let progress =
             Progress { spans, phase: Phase::Draining, sent: Sent::No, ended: false, trouble: None, silent_since: None };
         Self { clock, word: AtomicU64::new(IDLE), stage: Mutex::default(), progress: Mutex::new(progress) }
@@ -143,11 +140,6 @@ impl Control {
         }
     }
 
-    /// The number of the exchange that holds the lane.
-    pub(super) fn exchange(&self) -> u64 {
-        self.word.load(Ordering::Acquire) & !STATE
-    }
-
     /// Whether the exchange was cut.
     pub(super) fn is_cut(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == CUT
@@ -160,11 +152,6 @@ impl Control {
         drop(old);
     }
 
-    /// Whether there is a socket.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(&*self.stage.lock(), Stage::Open(_))
-    }
-
     pub(super) fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -175,10 +162,6 @@ impl Control {
 
     pub(super) fn set_phase(&self, phase: Phase) {
         self.progress.lock().phase = phase;
-    }
-
-    pub(super) fn widest(&self) -> usize {
-        self.progress.lock().spans.widest
     }
 
     /// The end of a wait that began at `since`, as it stands now: a question to the host moves it.
@@ -244,7 +227,7 @@ mod tests {
     use crate::clock::ManualClock;
 
     fn spans() -> Spans {
-        Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() }
+        Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() }
     }
 
     #[test]

@@ -411,7 +411,7 @@ mod tests {
     fn control(limit: Duration) -> Arc<Control> {
         let control = Arc::new(Control::new(system()));
         let connect = Deadline::after(system().now(), Some(limit), Budget::Connect);
-        control.begin(Spans { total: Deadline::Never, idle: None, connect, widest: 0, hold: Arc::default() });
+        control.begin(Spans { total: Deadline::Never, idle: None, connect, hold: Arc::default() });
         control.set_phase(super::super::control::Phase::Dialling);
         control
     }
@@ -452,8 +452,7 @@ mod tests {
         assert_eq!(out_of_time.unwrap_err(), Some(Trouble::Expired(Budget::Connect)));
         for cut in [true, false] {
             let control = Arc::new(Control::new(system()));
-            let spans =
-                Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, widest: 0, hold: Arc::default() };
+            let spans = Spans { total: Deadline::Never, idle: None, connect: Deadline::Never, hold: Arc::default() };
             let cutter = control.begin(spans);
             held.jobs.lock().clear();
             let wait = held.wait();

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use ureq::Body;
-use ureq::http::Response;
+use ureq_proto::http::header;
+use ureq_proto::http::response::Parts;
 
-use super::agents::{Closed, Lanes, Lease, Route};
 use super::answer::{self, Cursor, Form, Reading};
 use super::control::{Spans, Trouble};
 use super::dial::Dialer;
+use super::lanes::{Closed, Lanes, Lease, Route};
 use super::proxy;
 use super::redirect::{self, Step};
 use super::resume::Cut;
 use super::settings::{Endpoint, HttpSettings, Verb};
 use super::tls::Tls;
 use super::tunnel;
+use super::wire::{Body, Flaw};
 use crate::cancel::{Cancelled, Why};
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::Result;
@@ -37,7 +38,8 @@ pub(super) struct Letter<'a> {
 /// The head of an answer, and the lane that brings the rest.
 struct Answered<'a> {
     lease: Lease<'a>,
-    response: Response<Body>,
+    head: Parts,
+    body: Body,
     /// Why a redirection was not followed.
     moved: Option<String>,
 }
@@ -65,7 +67,7 @@ impl HttpTransport {
         let proxy = proxy::choose(&settings.proxy, settings.no_proxy.as_deref(), &server, &env)?;
         let mut forwarded = None;
         if let Some(proxy) = proxy.as_ref().filter(|_| !server.is_tls()) {
-            endpoint.tell_proxy(proxy)?;
+            endpoint.tell_proxy(proxy, &server)?;
             forwarded = Some(format!("{} {}", proxy.place.told(), tunnel::asks_for_user(proxy)));
         }
         let dialled = proxy.as_ref().map_or(&server, |proxy| &proxy.place).clone();
@@ -82,20 +84,19 @@ impl HttpTransport {
         let mut done = 0;
         loop {
             let letter = Letter { to: there.as_ref().unwrap_or(letter.to), ..*letter };
-            let (lease, response) = self.send_once(&letter, scope)?;
-            let status = response.status().as_u16();
+            let (lease, head, body) = self.send_once(&letter, scope)?;
+            let status = head.status.as_u16();
             if let Some(told) = self.forwarded.as_ref().filter(|_| status == 407) {
                 return Err(Fault::Connect(told.clone()));
             }
             if !redirect::is_redirect(status) {
-                return Ok(Answered { lease, response, moved: None });
+                return Ok(Answered { lease, head, body, moved: None });
             }
-            let location = response.headers().get(ureq::http::header::LOCATION);
-            let location = location.and_then(|location| location.to_str().ok());
+            let location = head.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
             match redirect::judge(letter.to, letter.verb, status, location, done) {
-                Step::Stay(moved) => return Ok(Answered { lease, response, moved: Some(moved) }),
+                Step::Stay(moved) => return Ok(Answered { lease, head, body, moved: Some(moved) }),
                 Step::Go(to) => {
-                    lease.finish(response.into_body().into_reader());
+                    lease.finish(body);
                     there = Some(to);
                     done += 1;
                 }
@@ -103,35 +104,31 @@ impl HttpTransport {
         }
     }
 
-    fn send_once(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Response<Body>), Fault> {
+    fn send_once(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(Lease<'_>, Parts, Body), Fault> {
         let now = self.clock.now();
         if let Err(expired) = scope.cancel.hold().moved(scope.total, now).left(now) {
             return Err(Fault::Timeout { budget: expired.0, sent: Sent::No });
         }
-        let (request, widest) = letter.to.request(letter.verb, &letter.outgoing).map_err(|name| {
+        let head = letter.to.head(letter.verb, &letter.outgoing).map_err(|name| {
             // The names and values come from us, already safe; this is the last net below them.
             Fault::Io { sent: Sent::No, detail: format!("the header `{name}` cannot be sent") }
         })?;
         let connect = Deadline::after(now, scope.connect, Budget::Connect).tighter(scope.total);
         let hold = scope.cancel.hold().clone();
-        let spans = Spans { total: scope.total, idle: scope.idle, connect, widest, hold };
-        let lease = self.lanes.lend(spans).map_err(|Closed| Fault::Closed)?;
+        let spans = Spans { total: scope.total, idle: scope.idle, connect, hold };
+        let mut lease = self.lanes.lend(spans).map_err(|Closed| Fault::Closed)?;
         if let Err(Cancelled(why)) = scope.cancel.on_cancel(lease.hook()) {
             return Err(Fault::Cancelled { why, sent: Sent::No });
         }
-        let ran = match letter.verb {
-            Verb::Post => lease.agent().run(request),
-            Verb::Get | Verb::Delete => lease.agent().run(request.map(|_| ())),
-        };
-        match ran {
-            Ok(response) => Ok((lease, response)),
-            Err(error) => Err(self.verdict(&lease, scope, Some(error))),
+        match lease.ask(&head, letter.outgoing.body.as_bytes()) {
+            Ok((head, body)) => Ok((lease, head, body)),
+            Err(flaw) => Err(self.verdict(&lease, scope, Some(flaw))),
         }
     }
 
     /// Why the exchange cannot go on. Asked after each end of input and each error: first the token, then the
-    /// deadline, then what the lane knows, and ureq's error last.
-    fn verdict(&self, lease: &Lease<'_>, scope: &Scope<'_>, error: Option<ureq::Error>) -> Fault {
+    /// deadline, then what the lane knows, and the reader's flaw last.
+    fn verdict(&self, lease: &Lease<'_>, scope: &Scope<'_>, flaw: Option<Flaw>) -> Fault {
         let control = lease.control();
         let sent = control.sent();
         if let Some(why) = scope.cancel.cancelled() {
@@ -153,15 +150,16 @@ impl HttpTransport {
         if let Some(Trouble::Io(detail)) = control.trouble() {
             return Fault::Io { sent, detail: format!("the connection broke: {detail}") };
         }
-        let detail = match error {
-            Some(ureq::Error::LargeResponseHeader(..)) => {
+        let ended = || "the server ended the connection before its answer was complete".to_owned();
+        let detail = match flaw {
+            Some(Flaw::LargeHead) => {
                 let limit = self.limits.header_bytes;
                 return Fault::TooLarge { what: "the head of the answer", limit, option: "header_bytes" };
             }
-            Some(ureq::Error::Protocol(cause)) => format!("the answer is not valid HTTP: {cause}"),
-            Some(error) if !control.ended() => format!("the answer cannot be read: {error}"),
-            Some(_) => "the server ended the connection before its answer was complete".into(),
-            None if control.ended() => "the server ended the connection before its answer was complete".into(),
+            Some(flaw @ (Flaw::Invalid(_) | Flaw::LargeFraming)) => format!("the answer is not valid HTTP: {flaw}"),
+            Some(Flaw::Ended) => ended(),
+            Some(Flaw::Io(_)) | None if control.ended() => ended(),
+            Some(flaw @ (Flaw::Io(_) | Flaw::Unconnected)) => format!("the answer cannot be read: {flaw}"),
             None => "the stream ended without the answer".into(),
         };
         Fault::Io { sent, detail }
@@ -177,10 +175,8 @@ impl HttpTransport {
         sink: &mut dyn FrameSink,
         cursor: &mut Cursor,
     ) -> Result<(), Fault> {
-        let Answered { lease, response, moved } = self.send(letter, scope)?;
-        let (head, body) = response.into_parts();
-        let mut body = body.into_reader();
-        let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
+        let Answered { lease, head, mut body, moved } = self.send(letter, scope)?;
+        let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(Flaw::from));
         let reading = Reading { head: &head, limits: &self.limits, control: lease.control(), why: &why };
         if !head.status.is_success() {
             let refusal = HttpRefusal { moved, ..reading.refusal(&mut body, self.clock.wall())? };
@@ -223,14 +219,12 @@ impl HttpTransport {
 
     /// Sends a letter whose answer is its status alone: any 2xx is an acceptance, whatever its body (BR-15).
     pub(super) fn deliver(&self, letter: &Letter<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
-        let Answered { lease, response, moved } = self.send(letter, scope)?;
-        let (head, body) = response.into_parts();
-        let mut body = body.into_reader();
+        let Answered { lease, head, mut body, moved } = self.send(letter, scope)?;
         if head.status.is_success() {
             lease.finish(body);
             return Ok(());
         }
-        let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(ureq::Error::from));
+        let why = |error: Option<std::io::Error>| self.verdict(&lease, scope, error.map(Flaw::from));
         let reading = Reading { head: &head, limits: &self.limits, control: lease.control(), why: &why };
         let refusal = HttpRefusal { moved, ..reading.refusal(&mut body, self.clock.wall())? };
         lease.finish(body);

@@ -6,28 +6,28 @@
 //! is read when the transport is made, and never later.
 //!
 //! ```text
-//! exchange ── lend ──> agents ── connect ──> dial ── names, connects on workers
-//!    │                   │                     │
-//!    │                 lane = ureq agent + control block <── cut: cancel token, close
-//!    │                   │
-//!    ├── redirect        └── socket: gathers output, keeps the limits
-//!    │                        └── tunnel (proxies), tls
+//! exchange ── lend ──> lanes ── connect ──> dial ── names, connects on workers
+//!    │                  │                     │
+//!    │                lane = wire + control block <── cut: cancel token, close
+//!    │                        │
+//!    ├── request, redirect    └── HTTP/1.1 over a line: socket (gathers output, keeps the limits), tunnel (proxies), tls
 //!    └── answer
 //!         └── sse, retry_after (pure)
 //! ```
 //!
-//! In reading order: `settings`, `proxy`, `no_proxy`, `exchange`, `redirect`, `resume` (legacy streams), `answer`,
-//! `sse`, `retry_after`, `headers`, `agents`, `control`, `dial`, `socket`, `tunnel`, `tls`, `tls_words`.
+//! In reading order: `settings`, `proxy`, `no_proxy`, `exchange`, `request`, `redirect`, `resume` (legacy streams),
+//! `answer`, `sse`, `retry_after`, `headers`, `lanes`, `control`, `wire`, `dial`, `socket`, `tunnel`, `tls`, `tls_words`.
 
-mod agents;
 mod answer;
 mod control;
 mod dial;
 mod exchange;
 pub(crate) mod headers;
+mod lanes;
 mod no_proxy;
 mod proxy;
 mod redirect;
+mod request;
 mod resume;
 mod retry_after;
 mod settings;
@@ -38,6 +38,7 @@ mod tests;
 mod tls;
 mod tls_words;
 mod tunnel;
+mod wire;
 
 pub(crate) use exchange::HttpTransport;
 pub(crate) use proxy::{ProxyChoice, password as proxy_password};

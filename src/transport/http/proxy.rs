@@ -96,7 +96,7 @@ fn variables(tls: bool, cgi: bool) -> &'static [&'static str] {
 }
 
 /// Reads the URL of a proxy. It is not echoed: it may hold a password.
-fn read(name: &str, url: &str) -> Result<Proxy> {
+pub(super) fn read(name: &str, url: &str) -> Result<Proxy> {
     let wrong = |what: &str| Error::new(Kind::Argument, format!("{name}: {what}"));
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let tls = match scheme.to_ascii_lowercase().as_str() {

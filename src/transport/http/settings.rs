@@ -1,10 +1,11 @@
 //! The settings of an HTTP server, checked: what exists here can be sent.
 
-use ureq::http::header::{self, HeaderName, HeaderValue};
-use ureq::http::{HeaderMap, Request, Uri};
+use ureq_proto::http::header::{self, HeaderName, HeaderValue};
+use ureq_proto::http::{HeaderMap, Uri};
 
 use super::dial::Target;
 use super::proxy::{Proxy, ProxyChoice};
+use super::request::Common;
 use super::tls::TlsSettings;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::limits::Limits;
@@ -74,11 +75,26 @@ pub(super) enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// The method of HTTP.
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Get => "GET",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
 /// A checked endpoint: makes requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     uri: Uri,
     origin: String,
+    /// What stands before the path in the first line of a request: the origin, for a proxy that reads it.
+    prefix: String,
+    /// What follows from all of it for each request.
+    common: Common,
     headers: HeaderMap,
     follow: bool,
 }
@@ -88,20 +104,22 @@ impl Endpoint {
     pub(super) fn new(settings: &HttpSettings) -> Result<(Self, Target)> {
         let (uri, target) = endpoint_uri(&settings.url)?;
         let origin = target.origin();
-        let mut headers = base_headers(settings)?;
-        // ureq would format this anew for each request.
         let host = HeaderValue::from_str(&target.host_header());
-        headers.insert(header::HOST, host.map_err(|_| wrong("`url` has a host that cannot stand in a header"))?);
-        Ok((Self { uri, origin, headers, follow: settings.follow }, target))
+        let host = host.map_err(|_| wrong("`url` has a host that cannot stand in a header"))?;
+        let headers = base_headers(settings, host)?;
+        let common = Common::new(line_target("", &uri), &headers);
+        Ok((Self { uri, origin, prefix: String::new(), common, headers, follow: settings.follow }, target))
     }
 
-    /// A proxy reads each request: its credentials stand in it.
-    pub(super) fn tell_proxy(&mut self, proxy: &Proxy) -> Result<()> {
-        let Some(secret) = &proxy.authorization else {
-            return Ok(());
-        };
-        let value = HeaderValue::from_str(&secret.0).map_err(|_| wrong("the proxy's password cannot be sent"))?;
-        self.headers.insert(header::PROXY_AUTHORIZATION, value);
+    /// A proxy reads each request: its first line names `server`, and the proxy's credentials stand in it
+    /// (RFC 9112, 3.2.2).
+    pub(super) fn tell_proxy(&mut self, proxy: &Proxy, server: &Target) -> Result<()> {
+        self.prefix = format!("http://{}", server.host_header());
+        if let Some(secret) = &proxy.authorization {
+            let value = HeaderValue::from_str(&secret.0).map_err(|_| wrong("the proxy's password cannot be sent"))?;
+            self.headers.insert(header::PROXY_AUTHORIZATION, value);
+        }
+        self.common = Common::new(line_target(&self.prefix, &self.uri), &self.headers);
         Ok(())
     }
 
@@ -138,55 +156,23 @@ impl Endpoint {
         };
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = Some(without_dots(&path).parse().ok()?);
-        Some(Self { uri: Uri::from_parts(parts).ok()?, ..self.clone() })
+        let uri = Uri::from_parts(parts).ok()?;
+        let common = Common::new(line_target(&self.prefix, &uri), &self.headers);
+        Some(Self { uri, common, ..self.clone() })
     }
 
-    /// The request for one message, or the name of the header that cannot be sent. A header of the message replaces
-    /// one of the settings.
-    pub(super) fn request<'a>(
-        &self,
-        verb: Verb,
-        outgoing: &Outgoing<'a>,
-    ) -> Result<(Request<&'a [u8]>, usize), &'a str> {
-        let mut headers = self.headers.clone();
-        let method = match verb {
-            Verb::Post => ureq::http::Method::POST,
-            Verb::Get => {
-                headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-                headers.remove(header::CONTENT_TYPE);
-                ureq::http::Method::GET
-            }
-            Verb::Delete => {
-                headers.remove(header::CONTENT_TYPE);
-                ureq::http::Method::DELETE
-            }
-        };
-        let mut widest = self.uri.path_and_query().map_or(0, |path| path.as_str().len());
-        for (name, value) in outgoing.headers {
-            let key = header_name(name).ok_or(*name)?;
-            let value = HeaderValue::from_str(value).map_err(|_| *name)?;
-            headers.insert(key, value);
-        }
-        for (name, value) in &headers {
-            widest = widest.max(name.as_str().len() + value.len());
-        }
-        let mut request = Request::new(outgoing.body.as_bytes());
-        *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = headers;
-        Ok((request, widest))
+    /// The head of the request for one message, or the name of the header that cannot be sent. A header of the message
+    /// replaces one of the settings.
+    pub(super) fn head<'a>(&self, verb: Verb, outgoing: &Outgoing<'a>) -> Result<Vec<u8>, &'a str> {
+        self.common.head(verb, outgoing.headers, outgoing.body.len())
     }
 }
 
-/// The headers of nearly every message are at hand without being parsed and copied.
-fn header_name(name: &str) -> Option<HeaderName> {
-    static FREQUENT: [HeaderName; 3] = [
-        HeaderName::from_static("mcp-protocol-version"),
-        HeaderName::from_static("mcp-method"),
-        HeaderName::from_static("mcp-name"),
-    ];
-    let frequent = FREQUENT.iter().find(|frequent| frequent.as_str().eq_ignore_ascii_case(name));
-    frequent.cloned().or_else(|| HeaderName::from_bytes(name.as_bytes()).ok())
+/// The target in the first line of a request.
+fn line_target(prefix: &str, uri: &Uri) -> String {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    format!("{prefix}{slash}{path}")
 }
 
 fn wrong(message: impl Into<String>) -> Error {
@@ -251,9 +237,9 @@ fn check_characters(url: &str, rest: &str) -> Result<()> {
     Ok(())
 }
 
-fn base_headers(settings: &HttpSettings) -> Result<HeaderMap> {
-    // Room for the headers of a message as well: each request starts with a copy.
-    let mut headers = HeaderMap::with_capacity(24);
+fn base_headers(settings: &HttpSettings, host: HeaderValue) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, host);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     let agent = HeaderValue::from_str(&settings.user_agent)
@@ -314,6 +300,7 @@ fn without_dots(whole: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::proxy;
     use super::*;
 
     fn settings(url: &str, headers: &[(&str, &str)]) -> HttpSettings {
@@ -391,23 +378,21 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_the_message_replaces_one_of_the_settings() {
-        let (endpoint, _) = Endpoint::new(&settings("http://h/", &[("Authorization", "old"), ("X-A", "1")])).unwrap();
-        let outgoing = Outgoing {
-            life: 0,
-            body: "{}",
-            headers: &[("Authorization", "new"), ("Mcp-Method", "tools/call")],
-            id: None,
-            token: None,
-        };
-        let (request, _) = endpoint.request(Verb::Post, &outgoing).unwrap();
-        assert_eq!(request.headers()["authorization"], "new");
-        assert_eq!(request.headers()["mcp-method"], "tools/call");
-        assert_eq!(request.headers()["x-a"], "1");
-        assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
-        let injected =
-            Outgoing { life: 0, body: "{}", headers: &[("Mcp-Name", "a\r\nEvil: 1")], id: None, token: None };
-        assert_eq!(endpoint.request(Verb::Post, &injected).unwrap_err(), "Mcp-Name");
+    fn the_first_line_names_the_path_and_for_a_proxy_the_server() {
+        let (mut endpoint, target) = Endpoint::new(&settings("http://H.test?x=1", &[])).unwrap();
+        let outgoing = Outgoing { life: 0, body: "{}", headers: &[], id: None, token: None };
+        let head = |endpoint: &Endpoint| String::from_utf8(endpoint.head(Verb::Post, &outgoing).unwrap()).unwrap();
+        assert_eq!(
+            head(&endpoint),
+            "POST /?x=1 HTTP/1.1\r\nhost: h.test\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\nuser-agent: test/1\r\ncontent-length: 2\r\n\r\n"
+        );
+        let proxy = proxy::read("settings.proxy", "http://u:p@proxy:1").unwrap();
+        endpoint.tell_proxy(&proxy, &target).unwrap();
+        assert!(head(&endpoint).starts_with("POST http://h.test/?x=1 HTTP/1.1\r\n"));
+        assert!(head(&endpoint).contains("\r\nproxy-authorization: Basic dTpw\r\n"));
+        let there = endpoint.at("/there").unwrap();
+        assert!(head(&there).starts_with("POST http://h.test/there HTTP/1.1\r\n"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::protocol::limits::Limits;
 use crate::spawn::{Job, Spawn};
 use crate::transport::{Fault, Flow, FrameSink, Outgoing, Scope, Sent, Transport};
 
-pub(super) const BOUND: Duration = Duration::from_secs(20);
+pub(super) const BOUND: Duration = Duration::from_secs(60);
 
 pub(super) struct Threads;
 
@@ -394,6 +394,41 @@ fn one_connection_serves_sequential_calls_whatever_the_framing() {
             drop(call(&transport));
         }
         assert_eq!(server.connections(), 1, "{name}");
+    }
+}
+
+#[test]
+fn whether_a_connection_serves_again_follows_from_the_answer() {
+    let json = "Content-Type: application/json\r\n";
+    let chunked = format!("HTTP/1.1 200 OK\r\n{json}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n");
+    let rows = [
+        ("1.0", format!("HTTP/1.0 200 OK\r\n{json}Content-Length: 2\r\n\r\n{{}}"), 3),
+        ("1.0, kept", format!("HTTP/1.0 200 OK\r\n{json}Connection: keep-alive\r\nContent-Length: 2\r\n\r\n{{}}"), 1),
+        (
+            "close among others",
+            format!("HTTP/1.1 200 OK\r\n{json}Connection: x, Close\r\nContent-Length: 2\r\n\r\n{{}}"),
+            3,
+        ),
+        ("trailers", format!("{chunked}0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n"), 1),
+        ("an extension of a chunk", chunked.replace("2\r\n{}", "2;a=b\r\n{}") + "0\r\n\r\n", 1),
+        ("length beside chunks", chunked.replace("Transfer", "Content-Length: 9\r\nTransfer") + "0\r\n\r\n", 1),
+        ("the same length twice", format!("HTTP/1.1 200 OK\r\n{json}Content-Length: 2, 2\r\n\r\n{{}}"), 1),
+        ("two interim answers", format!("HTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 E\r\n\r\n{chunked}0\r\n\r\n"), 1),
+    ];
+    for (name, bytes, connections) in rows {
+        let server = answering(bytes);
+        let transport = server.transport();
+        for _ in 0..3 {
+            assert_eq!(call(&transport).unwrap(), ["{}"], "{name}");
+        }
+        assert_eq!(server.connections(), connections, "{name}");
+    }
+    // The last chunk has come, and then the connection ends without the empty line.
+    assert_eq!(answer(&answering_once(format!("{chunked}0\r\n"))).unwrap(), ["{}"]);
+    for length in ["2, 3", "+2", "-1", "99999999999999999999", ""] {
+        let fault = answer(&answering(format!("HTTP/1.1 200 OK\r\n{json}Content-Length: {length}\r\n\r\n{{}}")));
+        let fault = fault.unwrap_err();
+        assert!(matches!(&fault, Fault::Io { detail, .. } if detail.contains("not valid HTTP")), "{length}: {fault:?}");
     }
 }
 

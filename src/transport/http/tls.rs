@@ -14,11 +14,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_platform_verifier::Verifier;
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, LazyBuffers, NextTimeout, Transport, TransportAdapter};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::control::{Control, Trouble};
 use super::dial::Target;
+use super::lanes::NoLine;
+use super::socket::Line;
 use super::tls_words::{refused_later, words};
 use crate::error::{Error, Kind, Result, one_line};
 
@@ -100,16 +101,15 @@ impl Tls {
     /// A TLS connection over `line` to `place`, which may be a proxy.
     pub(super) fn wrap(
         &self,
-        line: Box<dyn Transport>,
+        mut line: Box<dyn Line>,
         place: &Target,
-        details: &ConnectionDetails<'_>,
         control: &Arc<Control>,
-    ) -> Result<Secured, ureq::Error> {
+    ) -> Result<Secured, NoLine> {
         let told = place.told();
         let failed = |cause: String| {
             // Behind a spent limit or a cut, TLS only reports a failed read: those are noted already, or asked first.
             control.blame(Trouble::Tls(cause));
-            ureq::Error::ConnectionFailed
+            NoLine
         };
         let made = self.made.get_or_try_init(|| self.make()).map_err(|error| failed(words(&error, &told)))?;
         let own_name = if place.is_proxy() { None } else { self.server_name.clone() };
@@ -117,13 +117,11 @@ impl Tls {
         let name = name.ok_or_else(|| failed(format!("{told} has a name that no certificate can have")))?;
         let config = if place.is_proxy() { &made.to_proxy } else { &made.to_server };
         let mut conn = ClientConnection::new(config.clone(), name).map_err(|error| failed(words(&error, &told)))?;
-        let mut sock = TransportAdapter::new(line, details.current_time.clone());
-        conn.complete_io(&mut sock).map_err(|cause| match inner(&cause) {
+        conn.complete_io(&mut line).map_err(|cause| match inner(&cause) {
             Some(error) => failed(words(error, &told)),
             None => failed(format!("{told}: {cause}")),
         })?;
-        let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Secured { buffers, stream: StreamOwned { conn, sock }, control: control.clone(), told, heard: false })
+        Ok(Secured { stream: StreamOwned::new(conn, line), control: control.clone(), told, heard: false })
     }
 
     fn make(&self) -> Result<Made, rustls::Error> {
@@ -265,52 +263,49 @@ fn inner(cause: &io::Error) -> Option<&rustls::Error> {
     cause.get_ref()?.downcast_ref()
 }
 
-/// A TLS connection as ureq's transport.
+/// A TLS connection.
 pub(super) struct Secured {
-    buffers: LazyBuffers,
-    stream: StreamOwned<ClientConnection, TransportAdapter>,
+    stream: StreamOwned<ClientConnection, Box<dyn Line>>,
     control: Arc<Control>,
     told: String,
     /// Something of an answer came.
     heard: bool,
 }
 
-impl Transport for Secured {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        &mut self.buffers
+impl Write for Secured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
     }
 
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        self.stream.get_mut().set_timeout(timeout);
-        self.stream.write_all(&self.buffers.output()[..amount])?;
-        Ok(())
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        self.stream.get_mut().set_timeout(timeout);
-        let amount = self.stream.read(self.buffers.input_append_buf()).inspect_err(|cause| {
-            // In TLS 1.3 a server judges the client's certificate after the client has begun to talk. What it refuses
-            // then, it has not read.
-            if let Some(why) = inner(cause).filter(|_| !self.heard).and_then(|error| refused_later(error, &self.told)) {
-                self.control.blame(Trouble::Tls(why));
-            }
-        })?;
-        self.heard |= amount > 0;
-        self.buffers.input_appended(amount);
-        Ok(amount > 0)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.stream.get_mut().get_mut().is_open()
-    }
-
-    fn is_tls(&self) -> bool {
-        true
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
-impl std::fmt::Debug for Secured {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secured").finish_non_exhaustive()
+impl Read for Secured {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.stream.read(buf) {
+            Ok(amount) => {
+                self.heard |= amount > 0;
+                Ok(amount)
+            }
+            // An end without a farewell. Whether the answer was whole says its length.
+            Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            Err(cause) => {
+                // In TLS 1.3 a server judges the client's certificate after the client has begun to talk. What it
+                // refuses then, it has not read.
+                let refused = inner(&cause).filter(|_| !self.heard);
+                if let Some(why) = refused.and_then(|error| refused_later(error, &self.told)) {
+                    self.control.blame(Trouble::Tls(why));
+                }
+                Err(cause)
+            }
+        }
+    }
+}
+
+impl Line for Secured {
+    fn is_open(&mut self) -> bool {
+        self.stream.sock.is_open()
     }
 }

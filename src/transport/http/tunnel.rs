@@ -1,56 +1,44 @@
-//! The way through a proxy: a tunnel by CONNECT for TLS, the absolute form of the request's target for plain HTTP
-//! (RFC 9112, 3.2.2; RFC 9110, 9.3.6).
+//! The way through a proxy to a TLS server: a tunnel by CONNECT (RFC 9110, 9.3.6).
 
-use std::io::Write;
-use std::sync::Arc;
-
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, NextTimeout, Transport, TransportAdapter};
 use zeroize::Zeroizing;
 
 use super::control::{Control, Trouble};
 use super::dial::Target;
+use super::lanes::NoLine;
 use super::proxy::Proxy;
+use super::socket::Line;
 
 /// The longest head of a proxy's answer; chosen: they have some hundred bytes.
 const MOST_HEAD: usize = 16 << 10;
 
 /// Asks the proxy for a tunnel to `server`; what is sent over `line` from then on goes there. The proxy looks the
 /// server's name up. Nothing of a request has left before.
-pub(super) fn open(
-    line: Box<dyn Transport>,
-    proxy: &Proxy,
-    server: &Target,
-    details: &ConnectionDetails<'_>,
-    control: &Control,
-) -> Result<Box<dyn Transport>, ureq::Error> {
+pub(super) fn open(line: &mut dyn Line, proxy: &Proxy, server: &Target, control: &Control) -> Result<(), NoLine> {
     let failed = |what: String| {
         control.blame(Trouble::Connect(format!("{} {what}", proxy.place.told())));
-        ureq::Error::ConnectionFailed
+        NoLine
     };
-    let mut line = TransportAdapter::new(line, details.current_time.clone());
-    let written = line.write_all(head(proxy, server).as_bytes());
-    written.map_err(|cause| failed(format!("broke the connection: {cause}")))?;
-    let mut line = line.into_inner();
+    let broke = |cause: std::io::Error| failed(format!("broke the connection: {cause}"));
+    line.write_all(head(proxy, server).as_bytes()).map_err(broke)?;
+    let (mut answer, mut filled) = ([0; MOST_HEAD], 0);
     loop {
-        let input = line.buffers().input();
-        if let Some(end) = memchr::memmem::find(input, b"\r\n\r\n") {
-            let status = status(input);
-            line.buffers().input_consume(end + 4);
-            return match status {
-                Some(200..=299) => Ok(line),
+        match line.read(&mut answer[filled..]).map_err(broke)? {
+            0 => return Err(failed("ended the connection instead of answering CONNECT".to_owned())),
+            more => filled += more,
+        }
+        let answer = &answer[..filled];
+        if let Some(end) = memchr::memmem::find(answer, b"\r\n\r\n") {
+            return match status(answer) {
+                // Behind it begins the server, which says nothing before the client's part of the handshake.
+                Some(200..=299) if end + 4 < filled => Err(failed("said something into the tunnel".to_owned())),
+                Some(200..=299) => Ok(()),
                 Some(407) => Err(failed(asks_for_user(proxy))),
                 Some(status) => Err(failed(format!("refused a tunnel to {} (HTTP {status})", server.authority()))),
                 None => Err(failed("answered CONNECT with something that is not HTTP".to_owned())),
             };
         }
-        if input.len() > MOST_HEAD {
+        if filled == MOST_HEAD {
             return Err(failed("answered CONNECT with a head of more than 16 KiB".to_owned()));
-        }
-        // Nothing is taken before the head is whole: the buffer must not be read twice as new.
-        match line.await_input(details.timeout) {
-            Ok(true) => {}
-            Ok(false) => return Err(failed("ended the connection instead of answering CONNECT".to_owned())),
-            Err(cause) => return Err(failed(format!("broke the connection: {cause}"))),
         }
     }
 }
@@ -88,74 +76,68 @@ fn status(head: &[u8]) -> Option<u16> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A connection to a proxy for plain HTTP: the first line of each request names the server.
-pub(super) struct Forwarded {
-    line: Box<dyn Transport>,
-    /// `http://host:port`.
-    origin: String,
-    control: Arc<Control>,
-    /// The exchange whose first line was written.
-    told: Option<u64>,
-}
-
-impl Forwarded {
-    pub(super) fn new(line: Box<dyn Transport>, server: &Target, control: Arc<Control>) -> Self {
-        Self { line, origin: format!("http://{}", server.host_header()), control, told: None }
-    }
-
-    fn write(&mut self, mut bytes: &[u8], timeout: NextTimeout) -> Result<(), ureq::Error> {
-        while !bytes.is_empty() {
-            let room = self.line.buffers().output();
-            let amount = bytes.len().min(room.len());
-            room[..amount].copy_from_slice(&bytes[..amount]);
-            self.line.transmit_output(amount, timeout)?;
-            bytes = &bytes[amount..];
-        }
-        Ok(())
-    }
-}
-
-impl Transport for Forwarded {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.line.buffers()
-    }
-
-    /// ureq writes `POST /path HTTP/1.1`; what is before the path of an exchange's first piece is the method.
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let exchange = Some(self.control.exchange());
-        if self.told == exchange {
-            return self.line.transmit_output(amount, timeout);
-        }
-        self.told = exchange;
-        let piece = self.line.buffers().output()[..amount].to_vec();
-        let path = memchr::memchr(b' ', &piece).map_or(0, |space| space + 1);
-        let origin = std::mem::take(&mut self.origin);
-        let written = self
-            .write(&piece[..path], timeout)
-            .and_then(|()| self.write(origin.as_bytes(), timeout))
-            .and_then(|()| self.write(&piece[path..], timeout));
-        self.origin = origin;
-        written
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        self.line.await_input(timeout)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.line.is_open()
-    }
-}
-
-impl std::fmt::Debug for Forwarded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Forwarded").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read};
+
+    use super::super::proxy;
     use super::*;
+    use crate::clock::ManualClock;
+
+    /// A proxy that says these bytes, so many at a time.
+    struct Says(Vec<u8>, usize);
+
+    impl Read for Says {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let amount = buf.len().min(self.1).min(self.0.len());
+            buf[..amount].copy_from_slice(&self.0[..amount]);
+            self.0.drain(..amount);
+            Ok(amount)
+        }
+    }
+
+    impl io::Write for Says {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Line for Says {
+        fn is_open(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_tunnel_stands_once_the_head_of_the_answer_is_whole() {
+        let proxy = proxy::read("settings.proxy", "http://proxy:1").unwrap();
+        let server = Target::new(true, "h.test", 443).unwrap();
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(MOST_HEAD));
+        let rows = [
+            ("HTTP/1.1 200 OK\r\nX: y\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\n\r\n\x15", Some("said something into the tunnel")),
+            ("HTTP/1.1 403 No\r\n\r\nbody", Some("refused a tunnel to h.test:443 (HTTP 403)")),
+            ("SSH-2.0-x\r\n\r\n", Some("is not HTTP")),
+            ("HTTP/1.1 200 OK\r\n", Some("ended the connection instead of answering")),
+            (&long, Some("a head of more than 16 KiB")),
+        ];
+        for (answer, want) in rows {
+            for piece in [7, usize::MAX] {
+                let control = Control::new(ManualClock::new());
+                let opened = open(&mut Says(answer.into(), piece), &proxy, &server, &control);
+                assert_eq!(opened.is_ok(), want.is_none(), "{answer:.40}");
+                match (control.trouble(), want) {
+                    (None, None) => {}
+                    (Some(Trouble::Connect(told)), Some(want)) if told.contains(want) => {}
+                    (trouble, want) => panic!("{answer:.40}: {trouble:?} and not {want:?}"),
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_status_of_a_proxys_answer() {

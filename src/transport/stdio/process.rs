@@ -8,13 +8,14 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::stderr::Tail;
+use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{ChildEnd, Error};
 use crate::os::WakeHandle;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
-use crate::transport::framing::Framer;
-use crate::transport::lines::{LineWriter, deliver, deliver_rest, pump};
+use crate::transport::lines::{LineWriter, pump};
+use crate::transport::reading::{Bell, Reading};
 use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
 
 /// After the exit: what may still stand in the pipes is read this long. Whoever holds them open then is a grandchild.
@@ -41,7 +42,9 @@ struct State {
 pub(super) struct Process {
     tree: Tree,
     input: LineWriter<ChildStdin>,
+    output: Reading<ChildStdout>,
     stop: WakeHandle,
+    bell: Arc<Bell>,
     tail: Mutex<Tail>,
     clock: Arc<dyn Clock>,
     /// Taken out when it has been told of the end.
@@ -74,11 +77,13 @@ impl Process {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let made = WakeHandle::new().and_then(|stop| match pipes {
             (Some(input), Some(output), Some(errors)) => {
-                Ok((stop, LineWriter::new(input, clock.clone())?, output, errors))
+                let input = LineWriter::new(input, clock.clone())?;
+                let output = Reading::new(output, line_bytes, receiver.clone(), clock.clone())?;
+                Ok((stop, Bell::new()?, input, output, errors))
             }
             _ => Err(std::io::Error::other("a pipe is missing")),
         });
-        let (stop, input, output, errors) = match made {
+        let (stop, bell, input, output, errors) = match made {
             Ok(made) => made,
             Err(fault) => {
                 tree.kill();
@@ -89,7 +94,9 @@ impl Process {
         let process = Arc::new(Self {
             tree,
             input,
+            output,
             stop,
+            bell,
             tail: Mutex::default(),
             clock,
             receiver: Mutex::new(Some(receiver.clone())),
@@ -98,7 +105,7 @@ impl Process {
             changed: Condvar::new(),
             ladder: Mutex::new(()),
         });
-        if let Err(refused) = process.start_threads((output, errors), line_bytes, &receiver, spawn) {
+        if let Err(refused) = process.start_threads(errors, &receiver, spawn) {
             process.tree.kill();
             process.tree.wait();
             process.stop.set();
@@ -109,23 +116,20 @@ impl Process {
 
     fn start_threads(
         self: &Arc<Self>,
-        (output, errors): (ChildStdout, ChildStderr),
-        line_bytes: usize,
+        errors: ChildStderr,
         receiver: &Arc<dyn Receiver>,
         spawn: &dyn Spawn,
     ) -> Result<(), Error> {
-        let (process, to) = (self.clone(), receiver.clone());
-        spawn.spawn("mcp-child-out", Box::new(move || process.read_output(output, line_bytes, &*to)))?;
+        let process = self.clone();
+        spawn.spawn("mcp-child-out", Box::new(move || process.read_output()))?;
         let (process, to) = (self.clone(), receiver.clone());
         spawn.spawn("mcp-child-err", Box::new(move || process.read_errors(errors, &*to)))?;
         let process = self.clone();
         spawn.spawn("mcp-child", Box::new(move || process.watch()))
     }
 
-    fn read_output(&self, output: ChildStdout, line_bytes: usize, receiver: &dyn Receiver) {
-        let mut framer = Framer::new(line_bytes);
-        let fault = pump(output, &self.stop, |bytes| deliver(&mut framer, bytes, receiver));
-        deliver_rest(&mut framer, receiver);
+    fn read_output(&self) {
+        let fault = self.output.run(&self.stop);
         self.change(|state| state.reading -= 1);
         // A server may end by closing its output and exiting (`basic/transports/stdio`, "Shutdown").
         if self.wait_for(Some(GOODBYE), |state| state.exit.is_some()) {
@@ -239,6 +243,23 @@ impl Link for Process {
             }
             sent => sent,
         }
+    }
+
+    fn try_send(&self, message: &str) -> bool {
+        self.input.try_send(message)
+    }
+
+    #[cfg(unix)]
+    fn turn(&self) -> Option<Box<dyn crate::transport::Turn + '_>> {
+        self.output.turn(&self.stop, self.bell.handle())
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Wake>> {
+        Some(self.bell.clone())
+    }
+
+    fn want_reader(&self) {
+        self.output.want();
     }
 
     fn cut(&self) {

@@ -15,7 +15,7 @@ use crate::spawn::{Job, Spawn};
 use crate::transport::{Dial, Fault, Gone, Link, Receiver, Scope};
 
 /// Every wait of these tests ends by then; none is expected to take so long.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 const GRACE: Option<Duration> = Some(Duration::from_millis(300));
 
 #[derive(Default)]

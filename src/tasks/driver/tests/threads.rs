@@ -10,7 +10,7 @@ use crate::tasks::TaskWire as _;
 
 /// Starts threads, counts those that live, and may refuse the first ones with a name.
 #[derive(Default)]
-struct Threads {
+pub(super) struct Threads {
     alive: Arc<AtomicUsize>,
     refuse: AtomicUsize,
 }

@@ -11,7 +11,7 @@ use mcp_test_server::TestServer;
 use serde_json::{Value, json};
 
 /// Far beyond any answer; only a broken server lets a read wait so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
 pub(crate) struct Client(BufReader<TcpStream>);

@@ -1,26 +1,20 @@
-//! The only place that builds ureq agents. A lane is one agent with at most one connection, lent to one exchange or
-//! stream, so that a cancel cuts just that. Idle lanes wait in a stack: the one used last is the likeliest to be alive.
-//!
-//! ureq itself never resolves a name, starts a thread or times anything here: the connector below dials, the socket
-//! keeps the limits, and no timeout of ureq's is set (with one set, its resolver would start a thread).
+//! The connections to one server. A lane is at most one connection, lent to one exchange or stream, so that a cancel cuts
+//! just that. Idle lanes wait in a stack: the one used last is the likeliest to be alive.
 
 use std::io::{ErrorKind, Read};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ureq::config::{AutoHeaderValue, Config};
-use ureq::http::Uri;
-use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{ConnectionDetails, Connector, NextTimeout, Transport};
-use ureq::{Agent, BodyReader};
+use ureq_proto::http::response::Parts;
 
 use super::control::{Control, Cutter, Phase, Spans};
 use super::dial::{Dialer, Target};
 use super::proxy::Proxy;
-use super::socket::Socket;
+use super::socket::{Line, Socket};
 use super::tls::Tls;
-use super::tunnel::{self, Forwarded};
+use super::tunnel;
+use super::wire::{Body, Flaw, Flow, Wire};
 use crate::cancel::Wake;
 use crate::clock::Clock;
 use crate::protocol::limits::Limits;
@@ -34,8 +28,9 @@ const MAX_TAIL: usize = 64 << 10;
 
 /// The lanes to one server.
 pub(super) struct Lanes {
-    config: Config,
-    connector: LaneParts,
+    route: Route,
+    /// The longest head of an answer.
+    most_head: usize,
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
 }
@@ -52,36 +47,16 @@ struct Shelf {
 pub(super) struct Closed;
 
 struct Lane {
-    agent: Agent,
     control: Arc<Control>,
-    /// The rest of an answer that was complete for us before its end had come.
-    tail: Option<BodyReader<'static>>,
+    wire: Option<Wire>,
+    /// The rest of an answer that was complete for us before its end had come, with its connection.
+    tail: Option<Flow>,
     since: Instant,
 }
 
 impl Lanes {
     pub(super) fn new(route: Route, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
-        // Below TLS ureq's own buffers must hold a whole head.
-        let buffer = limits.header_bytes.saturating_add(16 << 10);
-        let config = Agent::config_builder()
-            .proxy(None)
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(AutoHeaderValue::None)
-            .accept(AutoHeaderValue::None)
-            // gzip is read where it comes, but not asked for: common middleware would then hold back the events of
-            // a stream until its compressor has a block full.
-            .accept_encoding(AutoHeaderValue::None)
-            .max_response_header_size(limits.header_bytes)
-            .input_buffer_size(buffer)
-            .output_buffer_size(buffer)
-            .max_idle_connections(1)
-            .max_idle_connections_per_host(1)
-            .max_idle_age(MAX_IDLE_AGE * 2)
-            .build();
-        let connector = LaneParts { route: Arc::new(route), input_max: buffer.max(128 << 10) };
-        Self { config, connector, clock, shelf: Mutex::default() }
+        Self { route, most_head: limits.header_bytes, clock, shelf: Mutex::default() }
     }
 
     /// A lane for one exchange: an idle one that is still fit, or a new one.
@@ -115,9 +90,7 @@ impl Lanes {
     }
 
     fn new_lane(&self, now: Instant) -> Lane {
-        let control = Arc::new(Control::new(self.clock.clone()));
-        let connector = LaneConnector { parts: self.connector.clone(), control: control.clone() };
-        Lane { agent: Agent::with_parts(self.config.clone(), connector, NoResolver), control, tail: None, since: now }
+        Lane { control: Arc::new(Control::new(self.clock.clone())), wire: None, tail: None, since: now }
     }
 
     fn take_back(&self, mut lane: Lane) {
@@ -171,8 +144,7 @@ impl Lane {
         now.saturating_duration_since(self.since) < MAX_IDLE_AGE
     }
 
-    /// Reads what is at hand of the rest of the last answer, without waiting. Once it is read whole, ureq has put the
-    /// connection back.
+    /// Reads what is at hand of the rest of the last answer, without waiting.
     fn drain(&mut self) -> Drained {
         if let Some(mut tail) = self.tail.take() {
             self.control.set_phase(Phase::Draining);
@@ -193,8 +165,20 @@ impl Lane {
                     return Drained::Unfit;
                 }
             }
+            self.wire = tail.into_wire();
         }
-        if self.control.is_open() && !self.control.ended() { Drained::Whole } else { Drained::Unfit }
+        if self.wire.is_some() && !self.control.ended() { Drained::Whole } else { Drained::Unfit }
+    }
+
+    /// The lane's connection, where it is still good, else a new one.
+    fn wire(&mut self, lanes: &Lanes) -> Result<Wire, Flaw> {
+        if let Some(mut wire) = self.wire.take()
+            && wire.is_open()
+        {
+            return Ok(wire);
+        }
+        let line = lanes.route.connect(&self.control).map_err(|NoLine| Flaw::Unconnected)?;
+        Ok(Wire::new(line, lanes.most_head))
     }
 }
 
@@ -215,8 +199,10 @@ impl Lease<'_> {
         self.lane.as_ref().expect("a lease has its lane until it is finished or dropped")
     }
 
-    pub(super) fn agent(&self) -> &Agent {
-        &self.lane().agent
+    /// Sends a request and waits for the head of its answer.
+    pub(super) fn ask(&mut self, head: &[u8], body: &[u8]) -> Result<(Parts, Body), Flaw> {
+        let lane = self.lane.as_mut().ok_or(Flaw::Unconnected)?;
+        lane.wire(self.lanes)?.ask(head, body)
     }
 
     pub(super) fn control(&self) -> &Control {
@@ -225,14 +211,14 @@ impl Lease<'_> {
 
     /// The exchange is over, and `rest` is what was not read of its answer. The lane goes back where the end of the
     /// answer is at hand or may still come, and is dropped where the connection cannot serve again.
-    pub(super) fn finish(mut self, rest: BodyReader<'static>) {
+    pub(super) fn finish(mut self, rest: Body) {
         let Some(mut lane) = self.lane.take() else {
             return;
         };
         if !lane.control.end() || lane.control.trouble().is_some() {
             return;
         }
-        lane.tail = Some(rest);
+        lane.tail = Some(rest.into_flow());
         match lane.drain() {
             Drained::Whole | Drained::NotYet => self.lanes.take_back(lane),
             Drained::Unfit => {}
@@ -254,6 +240,10 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// There is no connection; the control block says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoLine;
+
 /// The way to the server.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -264,60 +254,29 @@ pub(super) struct Route {
     pub(super) tls: Tls,
 }
 
-/// What all lanes share.
-#[derive(Clone, Debug)]
-struct LaneParts {
-    route: Arc<Route>,
-    input_max: usize,
-}
-
-/// Makes the connections of one lane.
-#[derive(Debug)]
-struct LaneConnector {
-    parts: LaneParts,
-    control: Arc<Control>,
-}
-
-impl Connector for LaneConnector {
-    type Out = Box<dyn Transport>;
-
-    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, ureq::Error> {
-        let (route, control) = (&*self.parts.route, &self.control);
+impl Route {
+    fn connect(&self, control: &Arc<Control>) -> Result<Box<dyn Line>, NoLine> {
         control.set_phase(Phase::Dialling);
-        let stream = route.dialer.dial(control).map_err(|trouble| {
+        let stream = self.dialer.dial(control).map_err(|trouble| {
             if let Some(trouble) = trouble {
                 control.blame(trouble);
             }
-            ureq::Error::ConnectionFailed
+            NoLine
         })?;
-        let mut line: Box<dyn Transport> = Box::new(Socket::new(stream, control.clone(), self.parts.input_max));
-        if let Some(proxy) = &route.proxy {
+        let mut line: Box<dyn Line> = Box::new(Socket::new(stream, control.clone()));
+        if let Some(proxy) = &self.proxy {
             if proxy.place.is_tls() {
-                line = Box::new(route.tls.wrap(line, &proxy.place, details, control)?);
+                line = Box::new(self.tls.wrap(line, &proxy.place, control)?);
             }
-            line = if route.server.is_tls() {
-                tunnel::open(line, proxy, &route.server, details, control)?
-            } else {
-                Box::new(Forwarded::new(line, &route.server, control.clone()))
-            };
+            // A proxy for plain HTTP reads the server's name in the first line of each request.
+            if self.server.is_tls() {
+                tunnel::open(&mut *line, proxy, &self.server, control)?;
+            }
         }
-        if route.server.is_tls() {
-            line = Box::new(route.tls.wrap(line, &route.server, details, control)?);
+        if self.server.is_tls() {
+            line = Box::new(self.tls.wrap(line, &self.server, control)?);
         }
         control.set_phase(Phase::Talking);
-        Ok(Some(line))
-    }
-}
-
-/// ureq resolves before it asks its pool; ours is asked for nothing then, and the dialler resolves when it dials.
-#[derive(Debug)]
-struct NoResolver;
-
-impl Resolver for NoResolver {
-    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let nowhere = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut addresses = ArrayVec::from_fn(|_| nowhere);
-        addresses.push(nowhere);
-        Ok(addresses)
+        Ok(line)
     }
 }
