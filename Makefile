@@ -1,6 +1,6 @@
 # The user's door. `make demo` shows it at work, `make test` tries everything, `make conformance` has the
 # official suite judge the client, `make bench` measures.
-.PHONY: all demo test conformance crash bench install clean
+.PHONY: all demo test windows conformance crash bench install clean
 
 all:
 	cargo build --release --lib
@@ -10,6 +10,11 @@ demo:
 
 test:
 	@sh scripts/test.sh
+
+# The library for Windows, and programs that use it, under wine.
+windows:
+	@sh scripts/setup.sh
+	@sh scripts/windows.sh
 
 # The official suite judges the client, at each revision: a table of scenarios.
 conformance:

@@ -50,7 +50,8 @@
  *
  * One JSON object, read strictly: an unknown key or a wrong type is MCP_E_ARGUMENT with the key's name.
  *
- *   url             the MCP endpoint, http or https; unix:///path, a Unix socket; stream:name, a
+ *   url             the MCP endpoint, http or https; unix:///path, a Unix socket; on Windows pipe:name,
+ *                   the named pipe \\.\pipe\name (or pipe://./name; of this machine alone); stream:name, a
  *                   channel of your own (mcp_client_set_stream)                      (or command, or server)
  *   headers         {"Name": "value"}: sent with each request (http)                          {}
  *   proxy           "env": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and NO_PROXY, as they stand in mcp_client_new();
@@ -75,7 +76,7 @@
  *                   alone (PATH, HOME, LANG, TMPDIR, ...; on Windows SystemRoot, APPDATA, ...)  {}
  *   inherit_env     give it all of your environment, secrets included                         false
  *   cwd             its working directory                                                     (yours)
- *   restart         a server that ended is started (a socket connected) again by the next request:
+ *   restart         a server that ended is started (a socket, a pipe connected) again by the next request:
  *     max             so often at most within the window; 0 for never                         5
  *     window_ms                                                                               60000
  *     backoff_ms      the wait before the second restart of a window; it doubles              500

@@ -64,5 +64,6 @@ stage demo - sh scripts/demo.sh
 stage conformance-server node22 sh scripts/conformance-server.sh
 stage conformance-client node22 sh scripts/conformance.sh
 stage real-servers - sh tests/real/run.sh
+stage windows windows sh scripts/windows.sh
 echo "stages: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && { [ "$skipped" = 0 ] || [ -z "${MCP_TEST_ALL:-}" ]; }

@@ -25,7 +25,7 @@ pub(crate) enum Target {
     Http { url: String, headers: Vec<(String, String)> },
     /// A child process.
     Child(ChildSettings),
-    /// A Unix socket, by its URL.
+    /// A Unix socket or, on Windows, a named pipe, by its URL.
     Socket(String),
     /// A stream of the host's, by the name that the host gives it (`stream:name`).
     Stream(String),
@@ -163,13 +163,15 @@ fn by_scheme(url: String) -> Result<Target> {
     if url.starts_with("stream:") {
         return Ok(Target::Stream(url));
     }
-    if cfg!(unix) && url.starts_with("unix:") {
+    // Each system has the one or the other.
+    let here = if cfg!(windows) { "pipe:" } else { "unix:" };
+    if url.starts_with(here) {
         return Ok(Target::Socket(url));
     }
-    let message = if cfg!(unix) {
-        "settings.url: named pipes (pipe:) are of Windows"
+    let message = if cfg!(windows) {
+        "settings.url: Unix sockets (unix:) are not offered on Windows; a named pipe is (pipe:name)"
     } else {
-        "settings.url: sockets and named pipes are not supported on this system yet"
+        "settings.url: named pipes (pipe:) are of Windows; here it is a Unix socket (unix:///path)"
     };
     Err(Error::new(Kind::Unsupported, message))
 }
@@ -255,15 +257,12 @@ fn reach_bare(settings: &Settings, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn
     Ok(Reach { transport: channel.clone(), channel: Some(channel), stream, tape: None })
 }
 
-#[cfg(unix)]
 fn socket(url: &str, line_bytes: usize, clock: &Arc<dyn Clock>, spawn: &Arc<dyn Spawn>) -> Result<Box<dyn Dial>> {
-    use crate::transport::socket::SocketDial;
-    Ok(Box::new(SocketDial::new(url, line_bytes, clock.clone(), spawn.clone())?))
-}
-
-#[cfg(not(unix))]
-fn socket(_: &str, _: usize, _: &Arc<dyn Clock>, _: &Arc<dyn Spawn>) -> Result<Box<dyn Dial>> {
-    Err(Error::new(Kind::Unsupported, "settings.url: sockets are not supported on this system yet"))
+    #[cfg(windows)]
+    use crate::transport::named_pipe::PipeDial as LocalDial;
+    #[cfg(unix)]
+    use crate::transport::socket::SocketDial as LocalDial;
+    Ok(Box::new(LocalDial::new(url, line_bytes, clock.clone(), spawn.clone())?))
 }
 
 #[cfg(test)]
@@ -291,8 +290,12 @@ mod tests {
         let (read, warnings) = target(&format!(r#"{{"server":{{{entry},"type":"stdio","disabled":false}}}}"#));
         assert_eq!(read.unwrap(), Target::Child(want));
         assert_eq!(warnings, ["settings.server.disabled is not known and was passed over"]);
-        let socket = target(r#"{"url":"unix:///run/x"}"#).0.unwrap();
-        assert_eq!(socket, Target::Socket("unix:///run/x".into()));
+        let (mine, other) = if cfg!(windows) { ("pipe:x", "unix:///run/x") } else { ("unix:///run/x", "pipe:x") };
+        let url = |url: &str| target(&format!(r#"{{"url":"{url}"}}"#)).0;
+        assert_eq!(url(mine).unwrap(), Target::Socket(mine.into()));
+        let refused = url(other).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Unsupported);
+        assert!(refused.message().contains(mine.split(':').next().unwrap()), "{refused:?} says what there is here");
         assert_eq!(target(r#"{"url":"stream:x"}"#).0.unwrap(), Target::Stream("stream:x".into()));
     }
 

@@ -6,7 +6,15 @@
 
 mod fork;
 mod fp;
+#[cfg(windows)]
+mod job;
 mod life;
+#[cfg(windows)]
+pub(crate) mod named_pipe;
+#[cfg(windows)]
+#[path = "overlapped.rs"]
+pub(crate) mod pipe;
+#[cfg(unix)]
 pub(crate) mod pipe;
 pub(crate) mod process;
 mod signals;
@@ -29,16 +37,20 @@ pub(crate) fn process_id() -> u32 {
 /// of ours may still run when a host thread ends. On ELF systems the link flag `-z nodelete` (build.rs) does it.
 #[cfg(windows)]
 pub(crate) fn pin_library() {
-    use std::os::windows::raw::HANDLE;
-    unsafe extern "system" {
-        fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut HANDLE) -> i32;
-    }
-    const PIN: u32 = 1;
-    const FROM_ADDRESS: u32 = 4;
-    let mut module: HANDLE = std::ptr::null_mut();
+    use windows_sys::Win32::System::LibraryLoader::{
+        GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
+    };
+    let mut module = std::ptr::null_mut();
+    let inside = pin_library as *const () as *const u16;
     // SAFETY: with FROM_ADDRESS the name is any address inside the module; `module` outlives the call. A failure
     // leaves the library unpinned, which is the state before the call.
-    unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, pin_library as *const () as *const u16, &raw mut module) };
+    unsafe {
+        GetModuleHandleExW(
+            GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+            inside,
+            &raw mut module,
+        )
+    };
 }
 
 /// See the Windows twin; here the linker flag `-z nodelete` has done it.

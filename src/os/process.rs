@@ -2,10 +2,10 @@
 
 use std::process::ExitStatus;
 
+#[cfg(windows)]
+pub(crate) use super::job::{Tree, prepare};
 #[cfg(unix)]
 pub(crate) use posix::{Tree, prepare};
-#[cfg(windows)]
-pub(crate) use windows::{Tree, prepare};
 
 /// How the child itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Exit {
 
 impl Exit {
     /// `None`: the host collects its children itself and took this one's status.
-    fn of(status: Option<ExitStatus>) -> Self {
+    pub(super) fn of(status: Option<ExitStatus>) -> Self {
         #[cfg(unix)]
         let signal = status.and_then(|status| std::os::unix::process::ExitStatusExt::signal(&status));
         #[cfg(windows)]
@@ -166,142 +166,4 @@ fn is_running(group: libc::pid_t) -> bool {
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn is_running(_group: libc::pid_t) -> bool {
     true
-}
-
-#[cfg(windows)]
-mod windows {
-    use std::io;
-    use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
-    use std::os::windows::process::{CommandExt, ExitStatusExt};
-    use std::os::windows::raw::HANDLE;
-    use std::process::{Child, Command, ExitStatus};
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::Exit;
-
-    const CREATE_NO_WINDOW: u32 = 0x0800_0000;
-    const INFINITE: u32 = u32::MAX;
-    const EXTENDED_LIMITS: i32 = 9;
-    const KILL_ON_JOB_CLOSE: u32 = 0x2000;
-    const BASIC_ACCOUNTING: i32 = 1;
-
-    #[repr(C)]
-    #[derive(Default)]
-    struct BasicLimits {
-        per_process_time: i64,
-        per_job_time: i64,
-        flags: u32,
-        least_set: usize,
-        most_set: usize,
-        active: u32,
-        affinity: usize,
-        priority: u32,
-        scheduling: u32,
-    }
-
-    #[repr(C)]
-    #[derive(Default)]
-    struct ExtendedLimits {
-        basic: BasicLimits,
-        io: [u64; 6],
-        process_memory: usize,
-        job_memory: usize,
-        peak_process_memory: usize,
-        peak_job_memory: usize,
-    }
-
-    #[repr(C)]
-    #[derive(Default)]
-    struct Accounting {
-        times: [i64; 4],
-        faults: u32,
-        total: u32,
-        active: u32,
-        terminated: u32,
-    }
-
-    unsafe extern "system" {
-        fn CreateJobObjectW(attributes: *const u8, name: *const u16) -> HANDLE;
-        fn SetInformationJobObject(job: HANDLE, class: i32, info: *const u8, length: u32) -> i32;
-        fn QueryInformationJobObject(job: HANDLE, class: i32, info: *mut u8, length: u32, used: *mut u32) -> i32;
-        fn AssignProcessToJobObject(job: HANDLE, process: HANDLE) -> i32;
-        fn TerminateJobObject(job: HANDLE, code: u32) -> i32;
-        fn WaitForSingleObject(handle: HANDLE, ms: u32) -> u32;
-        fn GetExitCodeProcess(process: HANDLE, code: *mut u32) -> i32;
-    }
-
-    /// No console window pops up for a server of a program without a console.
-    pub(crate) fn prepare(command: &mut Command) {
-        command.creation_flags(CREATE_NO_WINDOW);
-    }
-
-    /// A child in a job of its own. The job's last handle ends everything in it, also where the host crashes.
-    pub(crate) struct Tree {
-        job: OwnedHandle,
-        process: OwnedHandle,
-        exited: AtomicBool,
-    }
-
-    impl Tree {
-        /// Takes over a child. What it started before this line is outside the job: std offers no way to start it
-        /// suspended and resume it, and a process takes longer to come up than these few calls.
-        pub(crate) fn adopt(child: &Child) -> io::Result<Self> {
-            // SAFETY: the handle is the child's, open as long as `child`.
-            let process = unsafe { BorrowedHandle::borrow_raw(child.as_raw_handle()) }.try_clone_to_owned()?;
-            // SAFETY: no attributes and no name; NULL is checked.
-            let job = unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) };
-            if job.is_null() {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: new, valid, nobody else's.
-            let job = unsafe { OwnedHandle::from_raw_handle(job) };
-            let mut limits = ExtendedLimits::default();
-            limits.basic.flags = KILL_ON_JOB_CLOSE;
-            let length = size_of::<ExtendedLimits>() as u32;
-            // SAFETY: the structure has the layout and the length of its class; both handles are open.
-            let done = unsafe {
-                SetInformationJobObject(job.as_raw_handle(), EXTENDED_LIMITS, (&raw const limits).cast(), length) != 0
-                    && AssignProcessToJobObject(job.as_raw_handle(), process.as_raw_handle()) != 0
-            };
-            if !done {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Self { job, process, exited: AtomicBool::new(false) })
-        }
-
-        pub(crate) fn wait(&self) -> Exit {
-            let mut code = 0;
-            // SAFETY: the handle is open as long as `self`; the code is a local.
-            let known = unsafe {
-                WaitForSingleObject(self.process.as_raw_handle(), INFINITE);
-                GetExitCodeProcess(self.process.as_raw_handle(), &raw mut code) != 0
-            };
-            self.exited.store(true, Ordering::Release);
-            Exit::of(known.then(|| ExitStatus::from_raw(code)))
-        }
-
-        /// Windows has no soft signal that a program without a console would hear.
-        pub(crate) fn ask_to_end(&self) {}
-
-        pub(crate) fn kill(&self) {
-            // SAFETY: the handle is open as long as `self`.
-            unsafe { TerminateJobObject(self.job.as_raw_handle(), 1) };
-        }
-
-        pub(crate) fn is_gone(&self) -> bool {
-            let mut counts = Accounting::default();
-            let length = size_of::<Accounting>() as u32;
-            // SAFETY: the structure has the layout and the length of its class.
-            let known = unsafe {
-                QueryInformationJobObject(
-                    self.job.as_raw_handle(),
-                    BASIC_ACCOUNTING,
-                    (&raw mut counts).cast(),
-                    length,
-                    std::ptr::null_mut(),
-                ) != 0
-            };
-            self.exited.load(Ordering::Acquire) && (!known || counts.active == 0)
-        }
-    }
 }

@@ -27,11 +27,8 @@ fn clock(id: libc::clockid_t) -> Duration {
 /// Time since boot; `GetTickCount64` counts sleep.
 #[cfg(windows)]
 pub(crate) fn boot_time() -> Duration {
-    unsafe extern "system" {
-        fn GetTickCount64() -> u64;
-    }
     // SAFETY: takes nothing and cannot fail.
-    Duration::from_millis(unsafe { GetTickCount64() })
+    Duration::from_millis(unsafe { windows_sys::Win32::System::SystemInformation::GetTickCount64() })
 }
 
 /// What names this run of the system, where it tells: another one means that all processes of before are gone.

@@ -50,13 +50,9 @@ mod posix {
 mod windows {
     use std::io;
     use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-    use std::os::windows::raw::HANDLE;
 
-    unsafe extern "system" {
-        fn CreateEventW(attributes: *const u8, manual_reset: i32, initial: i32, name: *const u16) -> HANDLE;
-        fn SetEvent(event: HANDLE) -> i32;
-        fn ResetEvent(event: HANDLE) -> i32;
-    }
+    use windows_sys::Win32::Foundation::HANDLE;
+    use windows_sys::Win32::System::Threading::{CreateEventW, ResetEvent, SetEvent};
 
     /// A manual-reset event.
     pub(crate) struct WakeHandle(OwnedHandle);
@@ -74,17 +70,22 @@ mod windows {
 
         /// The HANDLE for `WaitForMultipleObjects`.
         pub(crate) fn number(&self) -> i64 {
-            self.0.as_raw_handle() as usize as i64
+            self.raw() as usize as i64
+        }
+
+        /// The same, for calls to the system.
+        pub(in crate::os) fn raw(&self) -> HANDLE {
+            self.0.as_raw_handle()
         }
 
         pub(crate) fn set(&self) {
             // SAFETY: the handle is valid as long as `self`.
-            unsafe { SetEvent(self.0.as_raw_handle()) };
+            unsafe { SetEvent(self.raw()) };
         }
 
         pub(crate) fn clear(&self) {
             // SAFETY: the handle is valid as long as `self`.
-            unsafe { ResetEvent(self.0.as_raw_handle()) };
+            unsafe { ResetEvent(self.raw()) };
         }
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::Clock;
 use crate::os::WakeHandle;
-use crate::os::pipe::{Readable, WHOLE, wait_readable, wait_writable, write_quiet};
+use crate::os::pipe::{Inlet, Outlet, WHOLE};
 use crate::transport::framing::{Frame, Framer};
 use crate::transport::{Fault, Receiver, Scope, Sent};
 
@@ -27,15 +27,15 @@ const TURN: Duration = Duration::from_millis(2);
 /// One read; a pipe holds 64 KiB.
 const READ: usize = 64 << 10;
 
-struct Half<W> {
-    sink: W,
+struct Half<W: Handle> {
+    outlet: Outlet<W>,
     /// What is left of a line whose sender gave up in the middle: it has to go out before the next line.
     rest: Vec<u8>,
 }
 
 /// The writing half of a channel. A line is written under a lock that is held over the write: it is what keeps lines
 /// whole, and every wait for it looks at the caller's own end.
-pub(super) struct LineWriter<W> {
+pub(super) struct LineWriter<W: Handle> {
     half: Mutex<Option<Half<W>>>,
     closing: AtomicBool,
     /// A writer waits for room: the peer does not read.
@@ -43,14 +43,10 @@ pub(super) struct LineWriter<W> {
     clock: Arc<dyn Clock>,
 }
 
-impl<W: Handle> LineWriter<W>
-where
-    for<'a> &'a W: std::io::Write,
-{
-    /// `sink` must have been made non-blocking.
-    pub(super) fn new(sink: W, clock: Arc<dyn Clock>) -> Self {
-        let half = Mutex::new(Some(Half { sink, rest: Vec::new() }));
-        Self { half, closing: AtomicBool::new(false), stuck: AtomicBool::new(false), clock }
+impl<W: Handle> LineWriter<W> {
+    pub(super) fn new(sink: W, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        let half = Mutex::new(Some(Half { outlet: Outlet::new(sink)?, rest: Vec::new() }));
+        Ok(Self { half, closing: AtomicBool::new(false), stuck: AtomicBool::new(false), clock })
     }
 
     /// Sends one message as one line where it is short and the channel has room. False: it was not sent.
@@ -65,7 +61,7 @@ where
         let Some(half) = half.as_mut().filter(|half| half.rest.is_empty()) else {
             return false;
         };
-        match write_quiet(&half.sink, &line) {
+        match half.outlet.write(&line) {
             Ok(done) if done == line.len() => true,
             // A socket of some system's took a part: the next sender brings the rest, and nobody asked for its answer.
             Ok(done) => {
@@ -89,13 +85,13 @@ where
             return Err(Fault::Closed);
         };
         let rest = std::mem::take(&mut half.rest);
-        if let Err((done, fault)) = self.write(&half.sink, &rest, scope, Sent::No) {
+        if let Err((done, fault)) = self.write(&mut half.outlet, &rest, scope, Sent::No) {
             half.rest = rest[done..].to_vec();
             return Err(fault);
         }
         let line = line_of(message);
-        self.write(&half.sink, &line, scope, Sent::Begun).map_err(|(done, fault)| {
-            if done > 0 {
+        self.write(&mut half.outlet, &line, scope, Sent::Begun).map_err(|(done, fault)| {
+            if done > 0 || half.outlet.is_busy() {
                 half.rest = line[done..].to_vec();
             }
             fault
@@ -123,22 +119,28 @@ where
         }
     }
 
-    /// Writes all of it. On failure says how much went out.
-    fn write(&self, sink: &W, bytes: &[u8], scope: &Scope<'_>, begun: Sent) -> Result<(), (usize, Fault)> {
+    /// Writes all of it. On failure says how much went out for certain.
+    fn write(
+        &self,
+        outlet: &mut Outlet<W>,
+        bytes: &[u8],
+        scope: &Scope<'_>,
+        begun: Sent,
+    ) -> Result<(), (usize, Fault)> {
         let mut done = 0;
         while done < bytes.len() {
-            let sent = if done > 0 { begun } else { Sent::No };
-            let fault = match write_quiet(sink, &bytes[done..]) {
+            let fault = match outlet.write(&bytes[done..]) {
                 Ok(count) => {
                     done += count;
                     continue;
                 }
                 Err(fault) => fault,
             };
+            let sent = if done > 0 || outlet.is_busy() { begun } else { Sent::No };
             if fault.kind() == ErrorKind::WouldBlock {
                 self.stuck.store(true, Ordering::Release);
                 self.look(scope, sent).map_err(|fault| (done, fault))?;
-                wait_writable(sink, SLICE).map_err(|fault| (done, lost(sent, &fault)))?;
+                outlet.wait(SLICE).map_err(|fault| (done, lost(sent, &fault)))?;
             } else if fault.kind() != ErrorKind::Interrupted {
                 return Err((done, lost(sent, &fault)));
             }
@@ -179,21 +181,19 @@ pub(super) fn line_of(message: &str) -> Vec<u8> {
 
 /// Reads until the end, an error (its words), or the stop (`None` for a clean end of either kind).
 pub(super) fn pump(
-    source: &mut (impl Read + Handle),
+    source: impl Handle + Read,
     stop: &WakeHandle,
     mut take: impl FnMut(&[u8]),
 ) -> Option<std::io::Error> {
+    let mut inlet = match Inlet::new(source) {
+        Ok(inlet) => inlet,
+        Err(fault) => return Some(fault),
+    };
     let mut buffer = vec![0; READ];
     loop {
-        match wait_readable(source, stop) {
-            Ok(Readable::Now) => {}
-            Ok(Readable::Stopped) => return None,
-            Err(fault) => return Some(fault),
-        }
-        match source.read(&mut buffer) {
-            Ok(0) => return None,
-            Ok(count) => take(&buffer[..count]),
-            Err(fault) if matches!(fault.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+        match inlet.read(&mut buffer, stop) {
+            Ok(None | Some(0)) => return None,
+            Ok(Some(count)) => take(&buffer[..count]),
             Err(fault) => return Some(fault),
         }
     }
@@ -245,8 +245,7 @@ mod tests {
     #[cfg(unix)]
     fn a_line_that_was_begun_goes_out_before_the_next_one() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        crate::os::pipe::set_nonblocking(&writer).unwrap();
-        let lines = LineWriter::new(writer, crate::clock::system());
+        let lines = LineWriter::new(writer, crate::clock::system()).unwrap();
         let token = CancelToken::new();
         let long = "x".repeat(300_000);
         let first = lines.send(&long, &scope(&token, 100)).unwrap_err();
@@ -280,8 +279,7 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "the lock is held by another thread")]
     fn what_takes_waiting_is_not_sent_and_no_part_of_it() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        crate::os::pipe::set_nonblocking(&writer).unwrap();
-        let lines = LineWriter::new(writer, crate::clock::system());
+        let lines = LineWriter::new(writer, crate::clock::system()).unwrap();
         assert!(lines.try_send("short"));
         assert!(!lines.try_send(&"x".repeat(WHOLE)), "it might go out in parts");
         // Another thread waits for room.

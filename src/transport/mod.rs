@@ -20,10 +20,13 @@ use crate::clock::{Budget, Deadline};
 use crate::error::ChildEnd;
 use crate::spawn::Spawn;
 
+mod connection;
 pub(crate) mod framing;
 pub(crate) mod http;
 pub(crate) mod legacy_sse;
 mod lines;
+#[cfg(any(windows, test))]
+pub(crate) mod named_pipe;
 mod reading;
 pub(crate) mod record;
 pub(crate) mod restart;

@@ -9,7 +9,7 @@
 //! Between two callers nobody reads, for twice [`LINGER`] at most: who waits for an answer and does not read itself calls
 //! the own thread back at once. What is read is handed over with the reading in hand, so messages keep their order.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::cancel::Wake;
 use crate::clock::Clock;
 use crate::os::WakeHandle;
-use crate::os::pipe::{Readable, wait_readable};
+use crate::os::pipe::Inlet;
 use crate::transport::Receiver;
 use crate::transport::framing::Framer;
 use crate::transport::lines::{Handle, deliver, deliver_rest};
@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_millis(1);
 
 /// What one thread at a time has.
 struct Half<R> {
-    source: R,
+    inlet: Inlet<R>,
     framer: Framer,
     buffer: Vec<u8>,
     receiver: Arc<dyn Receiver>,
@@ -73,18 +73,16 @@ impl Wake for Bell {
     }
 }
 
-/// What a piece of reading came to.
-enum Piece {
-    /// Messages, or none.
-    Read,
-    /// The end, or an error.
-    End(Option<std::io::Error>),
-}
-
 impl<R: Read + Handle> Reading<R> {
-    pub(super) fn new(source: R, line_bytes: usize, receiver: Arc<dyn Receiver>, clock: Arc<dyn Clock>) -> Self {
-        let half = Half { source, framer: Framer::new(line_bytes), buffer: vec![0; READ], receiver };
-        Self {
+    pub(super) fn new(
+        source: R,
+        line_bytes: usize,
+        receiver: Arc<dyn Receiver>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
+        let framer = Framer::new(line_bytes);
+        let half = Half { inlet: Inlet::new(source)?, framer, buffer: vec![0; READ], receiver };
+        Ok(Self {
             half: Mutex::new(Some(half)),
             asked: AtomicBool::new(false),
             led: AtomicBool::new(false),
@@ -92,7 +90,7 @@ impl<R: Read + Handle> Reading<R> {
             wanted: Mutex::new(false),
             changed: Condvar::new(),
             clock,
-        }
+        })
     }
 
     /// The own thread: reads until the end, an error (which is returned), or the stop.
@@ -120,13 +118,10 @@ impl<R: Read + Handle> Reading<R> {
         let Some(half) = half.as_mut() else { return Some(None) };
         let mut last: Option<Instant> = None;
         loop {
-            match wait_readable(&half.source, stop) {
-                Ok(Readable::Now) => {}
-                Ok(Readable::Stopped) => return Some(None),
+            match half.inlet.read(&mut half.buffer, stop) {
+                Ok(None | Some(0)) => return Some(None),
+                Ok(Some(count)) => half.hand_over(count),
                 Err(fault) => return Some(Some(fault)),
-            }
-            if let Piece::End(fault) = half.read() {
-                return Some(fault);
             }
             if self.asked.swap(false, Ordering::SeqCst) {
                 let now = self.clock.now();
@@ -162,18 +157,10 @@ impl<R: Read + Handle> Reading<R> {
     }
 }
 
-impl<R: Read> Half<R> {
-    /// One read, of what is there.
-    fn read(&mut self) -> Piece {
-        match self.source.read(&mut self.buffer) {
-            Ok(0) => Piece::End(None),
-            Ok(count) => {
-                deliver(&mut self.framer, &self.buffer[..count], &*self.receiver);
-                Piece::Read
-            }
-            Err(fault) if matches!(fault.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Piece::Read,
-            Err(fault) => Piece::End(Some(fault)),
-        }
+impl<R> Half<R> {
+    /// Hands over what was read.
+    fn hand_over(&mut self, count: usize) {
+        deliver(&mut self.framer, &self.buffer[..count], &*self.receiver);
     }
 }
 
@@ -182,7 +169,6 @@ mod turn {
     use parking_lot::MutexGuard;
 
     use super::*;
-    use crate::os::pipe::wait_readable_for;
     use crate::transport::Turn;
 
     impl<R: Read + Handle + Send> Reading<R> {
@@ -215,10 +201,13 @@ mod turn {
     impl<R: Read + Handle + Send> Turn for Held<'_, R> {
         fn read(&mut self, limit: Option<Duration>) -> bool {
             let Some(half) = self.half.as_mut() else { return false };
-            let goes_on = match wait_readable_for(&half.source, self.stop, self.bell, limit) {
-                Ok(Some(Readable::Now)) => matches!(half.read(), Piece::Read),
+            let goes_on = match half.inlet.read_for(&mut half.buffer, self.stop, self.bell, limit) {
                 Ok(None) => true,
-                Ok(Some(Readable::Stopped)) | Err(_) => false,
+                Ok(Some(0)) | Err(_) => false,
+                Ok(Some(count)) => {
+                    half.hand_over(count);
+                    true
+                }
             };
             if !goes_on {
                 // The own thread sees the same, and tells of it.

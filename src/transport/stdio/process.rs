@@ -12,11 +12,9 @@ use crate::cancel::Wake;
 use crate::clock::{Budget, Clock, Deadline};
 use crate::error::{ChildEnd, Error};
 use crate::os::WakeHandle;
-use crate::os::pipe::set_nonblocking;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
 #[cfg(unix)]
-use crate::transport::Turn;
 use crate::transport::lines::{LineWriter, pump};
 use crate::transport::reading::{Bell, Reading};
 use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
@@ -80,7 +78,8 @@ impl Process {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let made = WakeHandle::new().and_then(|stop| match pipes {
             (Some(input), Some(output), Some(errors)) => {
-                set_nonblocking(&input)?;
+                let input = LineWriter::new(input, clock.clone())?;
+                let output = Reading::new(output, line_bytes, receiver.clone(), clock.clone())?;
                 Ok((stop, Bell::new()?, input, output, errors))
             }
             _ => Err(std::io::Error::other("a pipe is missing")),
@@ -95,8 +94,8 @@ impl Process {
         };
         let process = Arc::new(Self {
             tree,
-            input: LineWriter::new(input, clock.clone()),
-            output: Reading::new(output, line_bytes, receiver.clone(), clock.clone()),
+            input,
+            output,
             stop,
             bell,
             tail: Mutex::default(),
@@ -145,9 +144,9 @@ impl Process {
         self.end(Some(OWN_GRACE));
     }
 
-    fn read_errors(&self, mut errors: ChildStderr, receiver: &dyn Receiver) {
+    fn read_errors(&self, errors: ChildStderr, receiver: &dyn Receiver) {
         let mut lines = Vec::new();
-        let fault = pump(&mut errors, &self.stop, |bytes| {
+        let fault = pump(errors, &self.stop, |bytes| {
             self.tail.lock().feed(bytes, |line| lines.push(line.to_owned()));
             lines.drain(..).for_each(|line| receiver.stderr(&line));
         });
@@ -252,7 +251,7 @@ impl Link for Process {
     }
 
     #[cfg(unix)]
-    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+    fn turn(&self) -> Option<Box<dyn crate::transport::Turn + '_>> {
         self.output.turn(&self.stop, self.bell.handle())
     }
 
