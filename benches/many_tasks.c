@@ -17,6 +17,8 @@
 
 #define AT_ONCE 64
 #define SPREAD_MS 5000
+/* A job without an end tells so often that it works, to whoever listens. */
+#define SAY_MS 20000
 
 static double *known_after; /* ms, one for each task that has ended */
 static int most_known;
@@ -117,7 +119,7 @@ static void start_tasks(mcp_client *client, int tasks, int poll_ms, int life_ms)
         /* Ends in no order, and spread evenly. */
         int life = life_ms + (int)(i * 7919L % SPREAD_MS);
         int length = life_ms > 0 ? snprintf(arguments, sizeof arguments, "{\"poll_ms\":%d,\"life_ms\":%d}", poll_ms, life)
-                                 : snprintf(arguments, sizeof arguments, "{\"poll_ms\":%d}", poll_ms);
+                                 : snprintf(arguments, sizeof arguments, "{\"poll_ms\":%d,\"say_ms\":%d}", poll_ms, SAY_MS);
         mcp_status status = mcp_tool_call(client, "job", arguments, (size_t)length, NULL, 0, place);
         if (status != MCP_OK)
             die_of("mcp_tool_call", status);

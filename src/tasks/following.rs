@@ -149,7 +149,7 @@ impl Following {
             TaskEvent::Polled(task, trip) => self.on_polled(task, trip, (at, jitter), out),
             TaskEvent::PollFailed(error, trip) => self.on_poll_failed(error, trip, (at, jitter), out),
             TaskEvent::Withheld(withheld) => self.on_withheld(withheld, (at, jitter), out),
-            TaskEvent::Pushed(task) => self.on_pushed(task, at, out),
+            TaskEvent::Pushed(task) => self.on_pushed(task, (at, jitter), out),
             TaskEvent::Watched(on) => {
                 self.on_watched(on, (at, jitter));
                 None
@@ -249,7 +249,7 @@ impl Following {
         self.told_at.is_some_and(|told| trip.started < told) && !self.task.as_ref().is_some_and(newer)
     }
 
-    fn on_pushed(&mut self, task: Arc<Task>, at: Moment, out: &mut Actions) -> Option<End> {
+    fn on_pushed(&mut self, task: Arc<Task>, (at, jitter): (Moment, Jitter), out: &mut Actions) -> Option<End> {
         let older = |have: &Arc<Task>| matches!((task.updated(), have.updated()), (Some(new), Some(old)) if new < old);
         if task.check_payload().is_err() || (!task.status.is_terminal() && self.task.as_ref().is_some_and(older)) {
             return None;
@@ -257,6 +257,10 @@ impl Following {
         self.grace = None;
         self.told_at = Some(at.now);
         self.pace.tell(task.poll_interval);
+        // The news has the whole task, as an answer would: it counts as one.
+        if self.pushed.is_some() && self.fault.is_none() {
+            self.due = self.pace.next(at.now, true, jitter);
+        }
         self.take_in(task, at, false, out)
     }
 

@@ -87,9 +87,8 @@ impl Pace {
 
     /// When to poll next after a good answer at `now`; `None` is never. A task that is pushed is polled seldom.
     pub(crate) fn next(&self, now: Instant, pushed: bool, jitter: Jitter) -> Option<Instant> {
-        let interval = self.interval();
-        let least = if pushed { (interval.saturating_mul(SELDOM)).clamp(BACK_STOP, MOST_BACK_STOP) } else { interval };
-        later(now, interval.max(least), jitter)
+        let least = if pushed { BACK_STOP } else { Duration::ZERO };
+        later(now, self.interval().max(least), jitter)
     }
 
     /// When to poll next after the `streak`th failure in a row.
@@ -119,12 +118,8 @@ pub(crate) fn backoff(streak: u32) -> Duration {
 
 /// The wait where the server tells none.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_millis(1000);
-/// A task that is pushed is polled so much more seldom than the server wishes, so that push saves nine polls in ten …
-const SELDOM: u32 = 12;
-/// … but after no less than this time …
+/// The time between two polls of a task that is pushed, at least; each news of it counts as an answer.
 pub(crate) const BACK_STOP: Duration = Duration::from_secs(30);
-/// … and, where the server's interval is not longer, after no more than this: a stream may be dead and not look it.
-const MOST_BACK_STOP: Duration = Duration::from_secs(60);
 /// No server and no host can make us poll faster.
 pub(crate) const FLOOR: Duration = Duration::from_millis(100);
 /// Jitter is 4 %, and never more than this. Chosen: enough to spread what began together, and a poll at the usual
@@ -175,9 +170,7 @@ mod tests {
     #[test]
     fn a_pushed_task_is_polled_seldom_and_never_too_seldom() {
         let now = ManualClock::new().now();
-        for (told, want) in
-            [(100, 30_000), (1000, 30_000), (4000, 48_000), (5000, 60_000), (40_000, 60_000), (90_000, 90_000)]
-        {
+        for (told, want) in [(100, 30_000), (1000, 30_000), (5000, 30_000), (40_000, 40_000), (90_000, 90_000)] {
             let mut pace = Pace::new(Duration::ZERO);
             pace.tell(Some(ms(told)));
             assert_eq!(pace.next(now, true, NONE), Some(now + ms(want)), "{told}");

@@ -224,13 +224,14 @@ fn a_task_that_is_pushed_is_polled_seldom_and_soon_after_push_was_lost() {
             (500, Watch(true), ""),
             (1_000, Due, "poll"),
             (1_100, Poll(WORKING), "wake:31100"),
-            (2_000, Push(r#""status":"working","statusMessage":"on""#), "record Status"),
-            (31_100, Due, "poll"),
-            (31_200, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":60000"#), "wake:91200"),
+            (2_000, Push(r#""status":"working","statusMessage":"on""#), "record Status wake:32000"),
+            (31_100, Due, ""),
+            (32_000, Due, "poll"),
+            (32_100, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":60000"#), "wake:92100"),
             // Never before the server's interval has passed.
             (40_000, Watch(false), ""),
-            (91_200, Due, "poll"),
-            (91_300, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":1000"#), "wake:92300"),
+            (92_100, Due, "poll"),
+            (92_200, Poll(r#""status":"working","statusMessage":"on","pollIntervalMs":1000"#), "wake:93200"),
         ],
     );
     tell(

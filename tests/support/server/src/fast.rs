@@ -90,9 +90,9 @@ fn write(line: &Line, id: &[u8], result: &str, out: &mut Vec<u8>) -> bool {
     line.write(out).is_ok()
 }
 
-/// Tells of the ends of jobs until the client leaves.
+/// Tells the news of jobs until the client leaves.
 fn listen(line: &Line, id: &[u8], told: Listened) {
-    let Listened { granted, mut ends } = told;
+    let Listened { granted, mut news } = told;
     let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}"#, String::from_utf8_lossy(id));
     let event = |method: &str, params: &str| {
         format!(
@@ -107,7 +107,7 @@ fn listen(line: &Line, id: &[u8], told: Listened) {
             return;
         }
         out.clear();
-        let wait = ends.front().map(|(at, _)| at.saturating_duration_since(now()).max(Duration::from_micros(1)));
+        let wait = news.front().map(|(at, _)| at.saturating_duration_since(now()).max(Duration::from_micros(1)));
         // The client says nothing more; a read that ends before its time means that it has left.
         if line.stream.set_read_timeout(wait).is_err() {
             return;
@@ -118,8 +118,8 @@ fn listen(line: &Line, id: &[u8], told: Listened) {
             Ok(_) => {}
         }
         let at = now();
-        while let Some((_, job)) = ends.pop_front_if(|(end, _)| *end <= at) {
-            out.extend(line.shared.jobs.ended(job).map(|params| event("tasks", &params)));
+        while let Some((_, job)) = news.pop_front_if(|(word, _)| *word <= at) {
+            out.extend(line.shared.jobs.news(job).map(|params| event("tasks", &params)));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Long jobs for benchmarks: the tool `job` becomes a task, and each `tasks/get` is answered from a few numbers; so is
-//! `subscriptions/listen`, which tells of each end. What is measured is told by `GET /_control/jobs`: how many polls came,
+//! `subscriptions/listen`, which tells of each end, and before it each `say_ms` that the job works. What is measured is told by `GET /_control/jobs`: how many polls came,
 //! how many too early, how late the others were, how long after its end a job was first seen to have ended, and how many
 //! streams and news there were. The text of a job's result is the moment of its end, in microseconds of the wall clock.
 
@@ -11,18 +11,30 @@ use serde_json::{Value, json};
 
 use crate::clock::{Clock, now};
 
+/// A job says no more than this.
+const MOST_WORDS: u32 = 30;
+
 struct Job {
     begun: Instant,
     /// The last answer about it.
     told: Instant,
     poll: Duration,
     life: Option<Duration>,
+    /// How often it tells that it works, to whoever listens.
+    say: Option<Duration>,
     seen: bool,
 }
 
 impl Job {
     fn end(&self) -> Option<Instant> {
         self.life.map(|life| self.begun + life)
+    }
+
+    /// When it tells that it works.
+    fn words(&self) -> impl Iterator<Item = Instant> {
+        let end = self.end();
+        let words = self.say.into_iter().flat_map(|say| (1..=MOST_WORDS).map(move |word| say * word));
+        words.map(|after| self.begun + after).take_while(move |word| end.is_none_or(|end| *word < end))
     }
 }
 
@@ -54,20 +66,22 @@ impl Default for FastJobs {
 pub(crate) struct Listened {
     /// The ids that are granted, as JSON.
     pub(crate) granted: String,
-    /// The ends to come, soonest first.
-    pub(crate) ends: VecDeque<(Instant, u64)>,
+    /// The news to come, soonest first.
+    pub(crate) news: VecDeque<(Instant, u64)>,
 }
 
 impl FastJobs {
-    /// The `result` of a call of `job`, whose text has the numbers `poll_ms` and, for one that ends, `life_ms`.
+    /// The `result` of a call of `job`, whose text has the numbers `poll_ms`, `life_ms` for one that ends, and
+    /// `say_ms` for one that tells meanwhile.
     pub(crate) fn start(&self, call: &[u8]) -> String {
         let at = now();
         let poll = number(call, b"\"poll_ms\":").unwrap_or(1000);
         let life = number(call, b"\"life_ms\":").map(Duration::from_millis);
+        let say = number(call, b"\"say_ms\":").filter(|ms| *ms > 0).map(Duration::from_millis);
         let mut book = self.book.lock();
         book.last += 1;
         let id = book.last;
-        let job = Job { begun: at, told: at, poll: Duration::from_millis(poll), life, seen: false };
+        let job = Job { begun: at, told: at, poll: Duration::from_millis(poll), life, say, seen: false };
         let seed = self.state(id, &job, false);
         book.jobs.insert(id, job);
         format!(r#""result":{{"resultType":"task",{seed}}}}}"#)
@@ -100,29 +114,31 @@ impl FastJobs {
         const ID: &[u8] = b"\"job-";
         let from = crate::wire::find(request, b"\"taskIds\":[")?;
         let mut rest = &request[from..];
-        let (mut granted, mut ends, at) = (Vec::new(), Vec::new(), now());
+        let (mut granted, mut news, at) = (Vec::new(), Vec::new(), now());
         let mut book = self.book.lock();
         while let Some(id) = number(rest, ID) {
             rest = &rest[crate::wire::find(rest, ID)? + ID.len()..];
             let Some(job) = book.jobs.get(&id) else { continue };
             granted.push(format!("\"job-{id}\""));
-            ends.extend(job.end().filter(|end| *end > at).map(|end| (end, id)));
+            news.extend(job.words().chain(job.end()).filter(|word| *word > at).map(|word| (word, id)));
         }
         if granted.is_empty() {
             return None;
         }
         book.streams += 1;
-        ends.sort_unstable();
-        Some(Listened { granted: format!("[{}]", granted.join(",")), ends: ends.into() })
+        news.sort_unstable();
+        Some(Listened { granted: format!("[{}]", granted.join(",")), news: news.into() })
     }
 
-    /// The members of the `params` of `notifications/tasks` about a job that has ended.
-    pub(crate) fn ended(&self, id: u64) -> Option<String> {
+    /// The members of the `params` of `notifications/tasks` about a job.
+    pub(crate) fn news(&self, id: u64) -> Option<String> {
+        let at = now();
         let mut book = self.book.lock();
         book.pushes += 1;
         let job = book.jobs.get_mut(&id)?;
-        job.seen = true;
-        Some(self.state(id, job, true))
+        let ended = job.end().is_some_and(|end| at >= end);
+        job.seen |= ended;
+        Some(self.state(id, job, ended))
     }
 
     /// The figures so far, which begin anew.
@@ -200,17 +216,18 @@ mod tests {
     #[test]
     fn a_stream_is_told_of_the_ends_to_come() {
         let jobs = FastJobs::default();
-        for life in [r#","life_ms":2000"#, r#","life_ms":1000"#, "", r#","life_ms":0"#] {
+        for life in [r#","life_ms":60000"#, r#","life_ms":0,"say_ms":10"#, "", r#","life_ms":30000,"say_ms":20000"#] {
             jobs.start(format!(r#"{{"poll_ms":1{life}}}"#).as_bytes());
         }
         let told = jobs.listen(br#"{"taskIds":["job-1","job-2","job-3","job-4","job-5","other"]}"#).unwrap();
         assert_eq!(told.granted, r#"["job-1","job-2","job-3","job-4"]"#);
-        assert_eq!(told.ends.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [2, 1]);
-        assert!(
-            jobs.ended(2).is_some_and(|text| text.starts_with(r#""taskId":"job-2","#) && text.contains("completed"))
-        );
+        assert_eq!(told.news.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [4, 4, 1]);
+        for (id, word) in [(1, "working"), (2, "completed")] {
+            let told = jobs.news(id).unwrap();
+            assert!(told.starts_with(&format!(r#""taskId":"job-{id}","#)) && told.contains(word), "{told}");
+        }
         assert!(jobs.listen(br#"{"taskIds":["other"]}"#).is_none() && jobs.listen(b"{}").is_none());
         let figures = jobs.figures();
-        assert_eq!((&figures["streams"], &figures["pushes"], &figures["jobs"]), (&1.into(), &1.into(), &4.into()));
+        assert_eq!((&figures["streams"], &figures["pushes"], &figures["jobs"]), (&1.into(), &2.into(), &4.into()));
     }
 }
