@@ -14,7 +14,6 @@ use crate::error::{ChildEnd, Error};
 use crate::os::WakeHandle;
 use crate::os::process::{Exit, Tree};
 use crate::spawn::Spawn;
-#[cfg(unix)]
 use crate::transport::lines::{LineWriter, pump};
 use crate::transport::reading::{Bell, Reading};
 use crate::transport::{Fault, Gone, Link, Receiver, Scope, Sent};
