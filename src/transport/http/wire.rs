@@ -108,7 +108,7 @@ impl Wire {
             }
             let unread = self.input.unread();
             let (used, response) = call.try_response(unread, false)?;
-            if (if response.is_some() { used } else { unread.len() }) > self.most_head {
+            if (if used > 0 { used } else { unread.len() }) > self.most_head {
                 return Err(Flaw::LargeHead);
             }
             self.input.consume(used);
@@ -242,6 +242,7 @@ impl Flow {
 
 impl Read for Flow {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut framing = 0;
         while !self.is_whole() && !buf.is_empty() {
             let unread = self.wire.input.unread();
             if let Some(call) = self.call.as_mut().filter(|_| !unread.is_empty()) {
@@ -249,6 +250,11 @@ impl Read for Flow {
                 self.wire.input.consume(used);
                 if read > 0 {
                     return Ok(read);
+                }
+                // Trailers without end bring nothing that anybody counts.
+                framing += used;
+                if framing > self.wire.most_head {
+                    return Err(Flaw::LargeFraming.into());
                 }
                 if used > 0 {
                     continue;
@@ -309,6 +315,63 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A peer that says this, and then the second again and again, until that is enough.
+    struct Says {
+        first: io::Cursor<Vec<u8>>,
+        again: &'static [u8],
+        left: usize,
+    }
+
+    impl Read for Says {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let amount = self.first.read(buf)?;
+            if amount > 0 || self.left == 0 {
+                return Ok(amount);
+            }
+            self.left -= 1;
+            let mut again = self.again;
+            again.read(buf)
+        }
+    }
+
+    impl io::Write for Says {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Line for Says {
+        fn is_open(&mut self) -> bool {
+            true
+        }
+    }
+
+    fn wire(first: impl Into<Vec<u8>>, again: &'static [u8]) -> Wire {
+        Wire::new(Box::new(Says { first: io::Cursor::new(first.into()), again, left: 100_000 }), 1024)
+    }
+
+    #[test]
+    fn trailers_without_end_are_bounded() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n";
+        let (_, mut body) = wire(head, b"x: y\r\n").ask(b"", b"").unwrap();
+        let fault = Flaw::from(body.read_to_end(&mut Vec::new()).unwrap_err());
+        assert!(matches!(fault, Flaw::LargeFraming), "{fault:?}");
+    }
+
+    #[test]
+    fn what_follows_an_interim_answer_is_no_part_of_its_head() {
+        let text = "x".repeat(4000);
+        let answer = format!("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n{text}");
+        let (_, mut body) = wire(answer, b"").ask(b"", b"").unwrap();
+        let mut read = String::new();
+        body.read_to_string(&mut read).unwrap();
+        assert_eq!(read, text);
+    }
 
     #[test]
     fn the_input_buffer_grows_to_its_limit_and_keeps_what_is_unread() {
