@@ -131,13 +131,13 @@ fn calls_progress_and_questions_are_those_of_any_other_server() {
 #[test]
 fn a_question_may_take_longer_than_the_limits_and_goes_with_its_call() {
     let server = legacy("limits");
-    let client = server.ready(json!({"timeouts": {"idle_ms": 1_000, "total_ms": 1_500}}), |client| {
+    let client = server.ready(json!({"timeouts": {"idle_ms": 3_000, "total_ms": 3_500}}), |client| {
         client.record(&[MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN, MCP_EVENT_CALL_DONE]);
     });
     let call = client.start("ask_elicitation", json!({}), json!({}));
     let input = client.events.nth(MCP_EVENT_ELICITATION, 1).input().unwrap();
     let asked = now_ms();
-    until("longer than both limits", || now_ms() - asked > 2_000);
+    until("longer than both limits", || now_ms() - asked > 4_000);
     assert_eq!(input.reply(&json!({"answer": "yes"})), Ok(MCP_OK));
     assert_eq!(call.wait(PATIENCE_MS), Ok(MCP_OK));
 
@@ -361,7 +361,7 @@ fn tasks_of_2025_11_25_are_followed_over_a_channel() {
 fn a_task_asks_over_a_channel_by_tasks_result_or_at_once() {
     for input in ["result", "get"] {
         let server = with_tasks(&format!("asks-{input}"), json!({"input": input}));
-        let client = server.ready(json!({"timeouts": {"idle_ms": 1_000, "total_ms": 1_500}}), |client| {
+        let client = server.ready(json!({"timeouts": {"idle_ms": 3_000, "total_ms": 3_500}}), |client| {
             client.record(&[MCP_EVENT_ELICITATION, MCP_EVENT_INPUT_WITHDRAWN, MCP_EVENT_TASK_DONE]);
         });
         let asking = json!({"steps": 2, "step_ms": 20, "poll_ms": 100, "ask": true});
@@ -370,7 +370,7 @@ fn a_task_asks_over_a_channel_by_tasks_result_or_at_once() {
         assert_eq!(input.task_id().as_deref(), Some(task.id().as_str()));
         // Longer than every limit of a request: nobody waits for a person by such a limit.
         let asked = now_ms();
-        until("longer than the limits", || now_ms() - asked > 2_000);
+        until("longer than the limits", || now_ms() - asked > 4_000);
         assert_eq!(input.reply(&json!({"value": "yes"})), Ok(MCP_OK));
         assert!(task.end().answer().unwrap().text().unwrap().contains("\"yes\""));
         assert!(client.events.of(MCP_EVENT_INPUT_WITHDRAWN).is_empty());
