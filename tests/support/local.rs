@@ -75,7 +75,7 @@ impl Local {
         let mut heard = Vec::<([Option<i64>; 2], Value)>::new();
         for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             // An entry comes again at each change of it; each process counts from its own beginning.
-            let key = ["number", "at_us"].map(|member| entry[member].as_i64());
+            let key = ["process", "number"].map(|member| entry[member].as_i64());
             let message = entry["body"].as_str().and_then(|body| serde_json::from_str(body).ok());
             if let Some(message) = message
                 && !heard.iter().any(|(known, _)| *known == key)

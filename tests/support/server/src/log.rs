@@ -77,7 +77,7 @@ impl Recorded {
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "number": self.number, "at_us": self.at_us, "answered_us": self.answered_us, "done_us": self.done_us,
+            "process": std::process::id(), "number": self.number, "at_us": self.at_us, "answered_us": self.answered_us, "done_us": self.done_us,
             "connection": self.connection, "http_method": self.http_method, "path": self.path,
             "headers": self.headers, "body": self.body, "reads": self.reads,
             "method": self.method, "name": self.name, "status": self.status,
