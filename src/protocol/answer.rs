@@ -17,6 +17,21 @@ pub enum Answer {
     Task(Box<Task>),
 }
 
+impl Answer {
+    /// The final result, where nothing else is an answer to this method.
+    ///
+    /// # Errors
+    /// [`Kind::Malformed`] for an input round or a task.
+    pub fn complete(self, of_method: &str) -> Result<Json> {
+        match self {
+            Self::Complete(result) => Ok(result),
+            Self::InputRequired(_) | Self::Task(_) => {
+                Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
+            }
+        }
+    }
+}
+
 /// One round of input requests.
 #[derive(Clone, Debug)]
 pub struct InputRound {

@@ -68,8 +68,9 @@ struct State {
 }
 
 impl State {
+    /// Most that is heard is of tasks that are there: the others are looked for after them.
     fn is_gone(&self, task: &str) -> bool {
-        self.gone.iter().any(|gone| gone == task)
+        !self.jobs.contains_key(task) && self.gone.iter().any(|gone| gone == task)
     }
 }
 

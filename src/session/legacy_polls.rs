@@ -13,7 +13,7 @@ use crate::protocol::task::Task;
 use crate::session::landing::{Ear, Hear, Land, Landing, MOST_READ};
 use crate::session::legacy::{Failed, Legacy, write_params};
 use crate::session::legacy_reply::LegacyReply;
-use crate::session::legacy_tasks::{Polled, about, complete};
+use crate::session::legacy_tasks::Polled;
 use crate::session::request::{Notes, Request};
 use crate::session::rounds::Retry;
 use crate::session::standing::Standing;
@@ -34,7 +34,7 @@ impl Legacy {
         if standing.life != self.transport.life() {
             return None;
         }
-        let (number, request) = (self.next_id(), about(method::TASKS_GET, id).ok()?);
+        let (number, request) = (self.next_id(), Request::of_task(method::TASKS_GET, id, ""));
         let (meta, _) = write_legacy(None, None).ok()?;
         let params = write_params(&request.params.body, meta.as_deref());
         let message = write_legacy_request(number, &request.method, &params);
@@ -89,7 +89,7 @@ impl Legacy {
             Ok(result) => read(result),
             Err(failed) if failed.verdict.once_more => {
                 let again = self.ask_on((&poll.request, &Retry::default()), true, scope, notes);
-                again.and_then(|answer| complete(method::TASKS_GET, answer))
+                again.and_then(|answer| answer.complete(method::TASKS_GET))
             }
             Err(failed) => Err(failed.verdict.error),
         };
@@ -99,5 +99,5 @@ impl Legacy {
 }
 
 fn read(result: Json) -> Result<Json> {
-    complete(method::TASKS_GET, read_legacy(method::TASKS_GET, result)?)
+    read_legacy(method::TASKS_GET, result)?.complete(method::TASKS_GET)
 }

@@ -14,7 +14,7 @@ use crate::clock::{Budget, Deadline};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::protocol::answer::Answer;
 use crate::protocol::input::InputAnswer;
-use crate::protocol::json::{Json, quote};
+use crate::protocol::json::Json;
 use crate::protocol::jsonrpc::write_result;
 use crate::protocol::legacy_task::{LegacyTask, with_related_task, write_wish};
 use crate::protocol::method;
@@ -133,21 +133,6 @@ pub(super) enum Polled {
     Works(Result<Box<Task>>),
 }
 
-/// A request about one task.
-pub(super) fn about(of_method: &str, id: &str) -> Result<Request> {
-    Request::new(of_method, &format!("{{\"taskId\":{}}}", quote(id)))
-}
-
-/// The result of a request about one task.
-pub(super) fn complete(of_method: &str, answer: Answer) -> Result<Json> {
-    match answer {
-        Answer::Complete(result) => Ok(result),
-        Answer::InputRequired(_) | Answer::Task(_) => {
-            Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")))
-        }
-    }
-}
-
 impl Legacy {
     fn may_be_task(&self, standing: &Standing, request: &Request) -> bool {
         request.method == method::TOOLS_CALL
@@ -166,8 +151,7 @@ impl Legacy {
     }
 
     fn ask_about(&self, of_method: &str, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Json> {
-        let request = about(of_method, id)?;
-        complete(of_method, self.ask(&request, &Retry::default(), scope, notes)?)
+        self.ask(&Request::of_task(of_method, id, ""), &Retry::default(), scope, notes)?.complete(of_method)
     }
 
     pub(super) fn get_task(&self, id: &str, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {

@@ -20,7 +20,6 @@ use crate::session::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION, listed};
 use crate::session::hearing::Hearing;
 use crate::session::known::Known;
 use crate::session::landing::{Ear, Hear, Land, Landing, MOST_READ};
-use crate::session::legacy_tasks::complete;
 use crate::session::pages::list_all;
 use crate::session::reply::Reply;
 use crate::session::request::{CacheUse, Notes, Request};
@@ -98,7 +97,7 @@ impl Modern {
     }
 
     fn complete(&self, request: &Request, result: Json, notes: &mut dyn Notes) -> Result<Json> {
-        complete(&request.method, self.read(request, result, notes)?)
+        self.read(request, result, notes)?.complete(&request.method)
     }
 
     /// Whether a lost request is one all the same: a child that ends at the probe is a legacy one (`session/era.rs`).
@@ -325,18 +324,19 @@ struct Poll {
 impl Modern {
     /// Called on the channel's thread: what is short is read here, all else is left to others.
     fn land(self: Arc<Self>, poll: Poll, outcome: Result<String, Fault>, hear: Hear) -> Landing {
-        if outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
-            return match self.arrive(&poll, outcome, &mut Ear(&hear)) {
-                Ok(result) => Landing::of(self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear))),
-                Err(verdict) => {
-                    Landing::Finish(Box::new(move |scope| self.mend(&poll, &verdict, scope, &mut Ear(&hear))))
-                }
-            };
+        if !outcome.as_ref().is_ok_and(|text| text.len() <= MOST_READ) {
+            return Landing::Finish(Box::new(move |scope| {
+                let notes = &mut Ear(&hear);
+                let arrived = self.arrive(&poll, outcome, notes);
+                self.finish(&poll, arrived, scope, notes)
+            }));
         }
-        Landing::Finish(Box::new(move |scope| match self.arrive(&poll, outcome, &mut Ear(&hear)) {
-            Ok(result) => self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear)),
-            Err(verdict) => self.mend(&poll, &verdict, scope, &mut Ear(&hear)),
-        }))
+        match self.arrive(&poll, outcome, &mut Ear(&hear)) {
+            Ok(result) => Landing::of(self.read_poll((&poll.request, &poll.task), result, &mut Ear(&hear))),
+            Err(verdict) => {
+                Landing::Finish(Box::new(move |scope| self.finish(&poll, Err(verdict), scope, &mut Ear(&hear))))
+            }
+        }
     }
 
     fn arrive(&self, poll: &Poll, outcome: Result<String, Fault>, notes: &mut dyn Notes) -> Result<Json, Verdict> {
@@ -356,15 +356,22 @@ impl Modern {
         Ok(task)
     }
 
-    /// As [`Speaker::ask`] goes on after a first failure.
-    fn mend(&self, poll: &Poll, verdict: &Verdict, scope: &Scope<'_>, notes: &mut dyn Notes) -> Result<Task> {
-        let renegotiates = verdict.error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
-        if !renegotiates && !verdict.once_more {
-            return unknown(Err(verdict.error.clone()));
-        }
-        let again = (&poll.request, &Retry::default());
-        let result = unknown(self.fetch(again, verdict.once_more, scope, notes))?;
-        self.read_poll((&poll.request, &poll.task), result, notes)
+    /// As a poll on a thread of its own goes on after its first round trip.
+    fn finish(
+        &self,
+        poll: &Poll,
+        arrived: Result<Json, Verdict>,
+        scope: &Scope<'_>,
+        notes: &mut dyn Notes,
+    ) -> Result<Task> {
+        let renegotiates = |error: &Error| error.rpc().is_some_and(|fault| fault.code == UNSUPPORTED_VERSION);
+        let fetched = match arrived {
+            Err(verdict) if verdict.once_more || renegotiates(&verdict.error) => {
+                self.fetch((&poll.request, &Retry::default()), verdict.once_more, scope, notes)
+            }
+            arrived => arrived.map_err(|verdict| verdict.error),
+        };
+        self.read_poll((&poll.request, &poll.task), unknown(fetched)?, notes)
     }
 }
 

@@ -26,12 +26,7 @@ pub(super) fn list_all(
     for _ in 0..most {
         let params = Params { body: body.clone(), meta: list.params.meta.clone(), name: None };
         let request = Request { params, cache, call: list.call, ..Request::new(of_method, "{}")? };
-        let result = match ask(&request)? {
-            Answer::Complete(result) => result,
-            Answer::InputRequired(_) | Answer::Task(_) => {
-                return Err(Error::new(Kind::Malformed, format!("the server did not answer {of_method}")));
-            }
-        };
+        let result = ask(&request)?.complete(of_method)?;
         let page = read_page(&result, member)?;
         items.extend(page.items);
         let Some(cursor) = page.next_cursor else {

@@ -41,11 +41,8 @@ impl Errand {
     /// Makes the round trip, unless the task has ended, and tells the machine.
     pub(crate) fn run(self, token: &CancelToken) {
         let Self { entry, chore } = self;
-        if let Chore::Expire(way) = chore {
-            // Also of a task that has ended: it has a place.
-            return way.expire();
-        }
-        if entry.has_ended() {
+        // The time of a poll may be up when its task has ended: it has a place.
+        if entry.has_ended() && !matches!(chore, Chore::Expire(_)) {
             return;
         }
         let id = &entry.key().id;
@@ -61,7 +58,7 @@ impl Errand {
                 entry.post(event);
                 return drop(place);
             }
-            Chore::Expire(_) => return,
+            Chore::Expire(way) => return way.expire(),
             Chore::Update(answers) => {
                 let outcome = guarded(|| entry.wire().update(id, &answers, token));
                 TaskEvent::UpdateDone(keys_of(answers), Sender::Worker, outcome)

@@ -176,23 +176,20 @@ impl Pushes {
 
     /// Does what follows from a piece of news. Nothing is told under the lock.
     fn follow(self: &Arc<Self>, change: Change, wire: &Arc<dyn TaskWire>) {
-        let (tokens, told) = {
-            let mut state = self.state.lock();
-            let tokens: Vec<_> = change.end.iter().filter_map(|number| state.tokens.remove(number)).collect();
+        let told = {
+            let state = self.state.lock();
             let of = |ids: &[Id], on| {
                 let entries = ids.iter().filter_map(|id| state.entries.get(id).and_then(Weak::upgrade));
                 entries.map(|entry| (entry, on)).collect::<Vec<_>>()
             };
             let mut told = of(&change.off, false);
             told.extend(of(&change.on, true));
-            (tokens, told)
+            told
         };
         for (entry, on) in told {
             post(&entry, TaskEvent::Watched(on));
         }
-        for token in tokens {
-            token.cancel(Why::Host);
-        }
+        self.cut(&change.end);
         self.retire(change.retire);
         self.start(change.gather, wire);
     }

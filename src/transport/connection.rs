@@ -145,12 +145,7 @@ impl<S: Duplex> Link for Line<S> {
         self.shut();
         let deadline = Deadline::after(self.clock.now(), Some(READER_ENDS), Budget::Grace);
         let mut reading = self.reading.lock();
-        while *reading {
-            let timed_out = deadline.at().is_none_or(|at| self.changed.wait_until(&mut reading, at).timed_out());
-            if timed_out {
-                return;
-            }
-        }
+        while *reading && deadline.wait(&self.changed, &mut reading) {}
     }
 }
 

@@ -15,6 +15,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 mod redirects;
+pub(super) mod says;
 mod secured;
 
 use super::{HttpSettings, HttpTransport};

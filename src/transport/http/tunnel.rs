@@ -74,36 +74,12 @@ fn status(head: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Read};
+    use std::io::Read;
 
     use super::super::proxy;
     use super::*;
     use crate::clock::ManualClock;
-
-    /// A proxy that says these bytes.
-    struct Says(io::Cursor<Vec<u8>>);
-
-    impl Read for Says {
-        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            self.0.read(buf)
-        }
-    }
-
-    impl io::Write for Says {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Line for Says {
-        fn is_open(&mut self) -> bool {
-            true
-        }
-    }
+    use crate::transport::http::tests::says::Says;
 
     #[test]
     fn a_tunnel_stands_once_the_head_of_the_answer_is_whole() {
@@ -120,7 +96,7 @@ mod tests {
         ];
         for (answer, want) in rows {
             let control = Control::new(ManualClock::new());
-            let mut says = Says(io::Cursor::new(answer.into()));
+            let mut says = Says::once(answer);
             assert_eq!(open(&mut says, &proxy, &server, &control).is_ok(), want.is_none(), "{answer:.40}");
             match (control.trouble(), want) {
                 (None, None) => {

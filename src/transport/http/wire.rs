@@ -315,44 +315,10 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A peer that says this, and then the second again and again, until that is enough.
-    struct Says {
-        first: io::Cursor<Vec<u8>>,
-        again: &'static [u8],
-        left: usize,
-    }
-
-    impl Read for Says {
-        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            let amount = self.first.read(buf)?;
-            if amount > 0 || self.left == 0 {
-                return Ok(amount);
-            }
-            self.left -= 1;
-            let mut again = self.again;
-            again.read(buf)
-        }
-    }
-
-    impl io::Write for Says {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Line for Says {
-        fn is_open(&mut self) -> bool {
-            true
-        }
-    }
+    use crate::transport::http::tests::says::Says;
 
     fn wire(first: impl Into<Vec<u8>>, again: &'static [u8]) -> Wire {
-        Wire::new(Box::new(Says { first: io::Cursor::new(first.into()), again, left: 100_000 }), 1024)
+        Wire::new(Box::new(Says::again(first, again)), 1024)
     }
 
     #[test]
